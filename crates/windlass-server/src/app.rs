@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! The state shared by all handlers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::views::ReaderViews;
 use crate::workers::Dispatcher;
 use crate::{DefinitionCompiler, ServerOptions};
 
-/// Cheap to clone: every handler has one.
+/// A handle to the shared server state. It is cheap to clone; every handler has one.
 #[derive(Clone)]
 pub struct App(Arc<Shared>);
 
@@ -38,48 +38,48 @@ pub struct AppParts {
     pub definitions: Definitions,
     pub keys: TokenIndex,
     pub audit: AuditLog,
-    /// Made before the engine: the engine's remote tools wait in it.
+    /// Created before the engine, because the engine's remote tools queue their jobs in it.
     pub dispatcher: Arc<Dispatcher>,
     pub metrics: Metrics,
     pub views: ReaderViews,
 }
 
-/// What watches over requests, made from the options.
+/// Request controls created from the options: host checks, rate limits, trigger queues and the drain flag.
 pub(crate) struct RequestControls {
     pub hosts: AllowedHosts,
-    /// Webhooks, by the names of definition and trigger.
+    /// Rate limits of webhooks, keyed by the names of definition and trigger.
     pub deliveries: SharedBuckets,
-    /// Whoever calls them and proves nothing, by address.
+    /// Rate limits of unauthenticated webhook callers, keyed by address.
     pub unauthenticated_deliveries: SharedBuckets,
     pub refusal_log_bucket: RateBucket,
     pub rates: RateLimits,
-    /// Runs that wait for their turn.
+    /// Runs waiting for admission.
     pub queues: AdmissionQueues,
     draining: watch::Sender<bool>,
-    /// What came of the newest try to write the store.
+    /// Outcome of the newest write probe of the store.
     write_probe: watch::Sender<WriteProbe>,
-    /// Whoever makes the runs of a delivery has a part of it; who has all of it knows that none are being made.
+    /// Held for reading while the runs of a delivery are created; a writer therefore knows that none are being created.
     pub delivery_lock: Arc<RwLock<()>>,
 }
 
-/// A try to write the store.
+/// An attempt to write to the store.
 #[derive(Clone, Default)]
 struct WriteProbe {
-    /// When it was begun, if it goes on.
+    /// Start of the attempt that is still running.
     since: Option<Instant>,
-    /// When the newest that came to an end did, and why it could not write.
+    /// End of the newest completed attempt, and its error if the write failed.
     outcome: Option<(Instant, Result<(), String>)>,
 }
 
-/// Whoever may ask without a token makes the store be written no more often than this.
+/// Minimum interval between write probes: callers without a token cannot trigger writes more often than this.
 const WRITE_PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long whoever asks waits for a try; it goes on all the same.
+/// Time a caller waits for a write probe; the probe continues after that.
 const WRITE_PROBE_TIMEOUT: Duration = Duration::from_millis(900);
 
 impl App {
     pub fn new(mut app_parts: AppParts) -> App {
-        // Events are read by their numbers here, of any number of runs.
+        // The server reads the events of any number of runs by sequence number, so the live channel is not needed.
         app_parts.engine = app_parts.engine.without_live_events();
         let controls = RequestControls {
             hosts: AllowedHosts::from_options(&app_parts.options),
@@ -99,8 +99,10 @@ impl App {
         &self.0.controls
     }
 
-    /// Whether the store takes what is written to it, as it was within the last second. A try that takes long is waited for by
-    /// nobody and is not repeated meanwhile: the answer is that it cannot be written.
+    /// Checks whether the store accepts writes; the result may be up to one second old.
+    ///
+    /// A slow probe is neither waited for beyond its timeout nor repeated meanwhile: the store then counts as not
+    /// writable.
     pub(crate) async fn check_writable(&self) -> Result<(), String> {
         let mut probes = self.0.controls.write_probe.subscribe();
         let known = probes.borrow_and_update().outcome.clone().filter(|(at, _)| at.elapsed() < WRITE_PROBE_INTERVAL);
@@ -119,7 +121,7 @@ impl App {
         }
     }
 
-    /// Since when it is tried: by this call, or by one before it.
+    /// Starts a write probe unless one is running, and returns the start time of the running probe.
     fn start_write_probe(&self) -> Instant {
         let mut since = Instant::now();
         let begins = self.0.controls.write_probe.send_if_modified(|tried| {
@@ -143,7 +145,7 @@ impl App {
         since
     }
 
-    /// From now on nothing long is begun, and streams end: whoever reads them asks again elsewhere, or later.
+    /// Stops accepting long work and ends the streams. Their readers reconnect to another server, or later.
     pub fn drain(&self) {
         self.0.controls.draining.send_replace(true);
     }
@@ -152,7 +154,7 @@ impl App {
         *self.0.controls.draining.borrow()
     }
 
-    /// For whatever waits for long: it becomes true when the server wants to stop.
+    /// Returns a channel that becomes true when the server starts to shut down, for tasks that wait for long.
     pub fn draining(&self) -> watch::Receiver<bool> {
         self.0.controls.draining.subscribe()
     }

@@ -1,7 +1,7 @@
 //! Registered definitions and their versions.
 //!
-//! The store has them as records; what starts need is at hand as well. A run is pinned to its plan, so nothing here changes
-//! what has begun.
+//! The store keeps them as records; the data needed to start runs is cached in memory. A run is pinned to its plan,
+//! so nothing here affects runs that have started.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -26,35 +26,35 @@ pub(crate) const DEFINITION: &str = "definition";
 pub(crate) const VERSION: &str = "version";
 pub const PLAN: &str = "plan";
 
-/// Records read at once.
+/// Records read per page.
 const RECORD_PAGE_SIZE: u32 = 500;
 
-/// How often a registration is tried that others come before.
+/// Number of attempts of a registration that conflicts with concurrent changes.
 const MAX_TRIES: usize = 20;
 
-/// One definition, with the version that starts take.
+/// A definition with the version used by new runs.
 #[derive(Clone, Debug)]
 pub struct Definition {
     pub name: Arc<str>,
     pub current: Version,
-    /// How many versions there are.
+    /// Number of versions.
     pub versions: u64,
     /// Whether its triggers may start runs.
     pub enabled: bool,
-    /// When they were last let do so again.
+    /// Time of the newest re-enabling.
     pub enabled_at: Option<Timestamp>,
     pub triggers: Vec<(Arc<str>, Arc<str>)>,
     trigger_starts: TriggerStarts,
-    /// When it was taken away from starts. Its versions stay, for runs that have them.
+    /// Time of its removal. A removed definition starts no runs; its versions stay for the runs that use them.
     pub removed_at: Option<Timestamp>,
     revision: u64,
 }
 
-/// Since when each trigger is as it is, whatever else versions have changed. By its name in small letters.
+/// The time since which each trigger has been unchanged, across versions. Keyed by the lower-case name.
 type TriggerStarts = BTreeMap<String, Timestamp>;
 
 impl Definition {
-    /// Since when a trigger of it is as it is: what was due before is no concern of it.
+    /// Returns the time since which a trigger has been unchanged; times due before that are ignored.
     pub(crate) fn trigger_start(&self, trigger: &str) -> Timestamp {
         self.trigger_starts.get(&trigger.to_lowercase()).copied().unwrap_or(self.current.registered_at)
     }
@@ -68,7 +68,7 @@ pub struct Version {
     pub hash: String,
     pub dialect: Arc<str>,
     pub registered_at: Timestamp,
-    /// The name of whoever did it.
+    /// Name of the token that registered it.
     pub by: Arc<str>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -117,18 +117,18 @@ struct PlanRecord {
     version: u64,
 }
 
-/// What became of a registration.
+/// The result of a registration.
 pub struct RegistrationResult {
     pub definition: Definition,
     pub program: Arc<Program>,
     pub warnings: Vec<DiagnosticReport>,
-    /// It is not what starts took before.
+    /// The version differs from the one that new runs used before.
     pub is_new: bool,
 }
 
-/// Why a definition could not be registered.
+/// The reason why a definition could not be registered.
 pub enum RegistrationError {
-    /// It has these problems.
+    /// The definition has these problems.
     Invalid(Vec<DiagnosticReport>),
     Refused(RuntimeError),
 }
@@ -139,24 +139,25 @@ impl<E: Into<RuntimeError>> From<E> for RegistrationError {
     }
 }
 
-/// What is registered, in the store and at hand.
+/// The registered definitions, in the store and in memory.
 pub struct Definitions {
     index: RwLock<DefinitionIndex>,
     changed: watch::Sender<u64>,
-    /// What is wrong with the file of a definition, where definitions are files.
+    /// Problems in the files of definitions, in development mode, where definitions are files.
     problems: RwLock<BTreeMap<Arc<str>, Vec<DiagnosticReport>>>,
 }
 
 #[derive(Default)]
 struct DefinitionIndex {
     definitions: BTreeMap<Arc<str>, Arc<Definition>>,
-    /// Those that nothing starts any more.
+    /// Removed definitions, which start no more runs.
     removed: BTreeMap<Arc<str>, Arc<Definition>>,
     plans: BTreeMap<BlobHash, (Arc<str>, u64)>,
 }
 
 impl DefinitionIndex {
-    /// Of those who write at the same time, the last to come here need not be the last that wrote.
+    /// Adds a definition unless a newer revision is known: of concurrent writers, the last one here need not be the last
+    /// one that wrote.
     fn insert(&mut self, definition: Definition) {
         let name = definition.name.clone();
         let previous = self.definitions.get(&name).or_else(|| self.removed.get(&name));
@@ -179,7 +180,7 @@ impl Default for Definitions {
 }
 
 impl Definitions {
-    /// All that the store has. Plans are loaded when they are asked for.
+    /// Loads all definitions of the store. Plans are loaded on demand.
     pub fn load(engine: &RuntimeEngine) -> Result<Definitions, StoreError> {
         let store = engine.store().as_ref();
         let definitions = Definitions::default();
@@ -212,12 +213,12 @@ impl Definitions {
         self.index().definitions.get(name).cloned()
     }
 
-    /// One that was removed, and not registered again since.
+    /// Returns a removed definition that has not been registered again since.
     pub(crate) fn removed(&self, name: &str) -> Option<Arc<Definition>> {
         self.index().removed.get(name).cloned()
     }
 
-    /// In order of their names, those after one of them.
+    /// Returns definitions in order of their names, beginning after a name.
     pub(crate) fn after(&self, after: &str, fits: impl Fn(&Definition) -> bool, limit: usize) -> Vec<Arc<Definition>> {
         use std::ops::Bound::{Excluded, Unbounded};
         let index = self.index();
@@ -233,12 +234,12 @@ impl Definitions {
         self.index().definitions.keys().map(ToString::to_string).collect()
     }
 
-    /// Which version of which definition a plan is.
+    /// Returns the definition and version of a plan.
     pub(crate) fn version_of_plan(&self, plan: &BlobHash) -> Option<(Arc<str>, u64)> {
         self.index().plans.get(plan).cloned()
     }
 
-    /// The file of this definition has these problems, or no longer any. What was registered stays.
+    /// Sets or clears the problems of a definition's file. The registered version stays.
     pub fn set_problems(&self, name: &Arc<str>, problems: Vec<DiagnosticReport>) {
         let mut stored = self.problems.write().unwrap_or_else(PoisonError::into_inner);
         match problems.is_empty() {
@@ -247,17 +248,17 @@ impl Definitions {
         }
     }
 
-    /// What is wrong with files of definitions: also of such that were never registered.
+    /// Returns the problems of definition files, including definitions that were never registered.
     pub(crate) fn problems(&self) -> BTreeMap<Arc<str>, Vec<DiagnosticReport>> {
         self.problems.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Goes up with every change: whoever listens to triggers looks again.
+    /// Returns a counter that increases with every change, so that trigger listeners reload.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// One version, from the store.
+    /// Reads one version from the store.
     pub(crate) fn version(&self, store: &dyn Store, name: &str, version: u64) -> Result<Option<Version>, StoreError> {
         match self.get(name).filter(|definition| definition.current.version == version) {
             Some(definition) => Ok(Some(definition.current.clone())),
@@ -265,7 +266,7 @@ impl Definitions {
         }
     }
 
-    /// Versions of a definition, newest first, those before one of them.
+    /// Returns versions of a definition below a number, newest first.
     pub(crate) fn versions(
         &self,
         store: &dyn Store,
@@ -279,10 +280,10 @@ impl Definitions {
         numbers.filter_map(|number| read_version(store, name, number).transpose()).collect()
     }
 
-    /// Registers what the compiler makes of a draft. Blocking: compiles and writes.
+    /// Compiles a draft and registers the result. Blocking: compiles and writes.
     ///
-    /// Labels are part of the plan: runs take them along, and other labels make another version. They come beside those
-    /// that the text has itself.
+    /// Labels are part of the plan: runs inherit them, and different labels make a new version. They are added to the
+    /// labels of the text itself.
     pub fn register(
         &self,
         engine: &RuntimeEngine,
@@ -299,7 +300,7 @@ impl Definitions {
         }
         let (hash, program) = engine.add_plan(with_labels(compiled.plan, labels))?;
         let stored = self.store_version(engine, &program.plan, hash, by);
-        // Calls take the one that starts take: of two that were registered at the same time, and also if this one was not.
+        // Calls use the version that starts use, also with concurrent registrations and if this registration failed.
         match self.get(&program.plan.name) {
             Some(newest) => engine.name_plan(&newest.name, newest.current.plan()),
             None => engine.forget_name(&program.plan.name),
@@ -308,7 +309,7 @@ impl Definitions {
         Ok(RegistrationResult { definition, program, warnings: compiled.warnings, is_new: new })
     }
 
-    /// Makes a plan the one that starts of its name take. The same plan again is the same version.
+    /// Makes a plan the current version of its name. Registering the same plan again yields the same version.
     fn store_version(
         &self,
         engine: &RuntimeEngine,
@@ -324,7 +325,7 @@ impl Definitions {
             let now = real_now();
             let before = store.record(DEFINITION, &plan.name)?;
             let before = before.map(|record| decode_definition(store, &record)).transpose()?;
-            // One that was removed goes on counting its versions, and is like a new one else.
+            // A removed definition continues its version numbers, but otherwise counts as new.
             let active = before.as_ref().filter(|before| before.removed_at.is_none());
             let plan_record = store.record(PLAN, &hash.to_string())?;
             let plan_record: Option<PlanRecord> =
@@ -336,7 +337,7 @@ impl Definitions {
             let versions = before.as_ref().map_or(0, |before| before.versions);
             let mut changes = Vec::new();
             let version = match &plan_record {
-                // What was registered before is that version again.
+                // A plan that was registered before becomes that version again.
                 Some(known) => read_version(store, &plan.name, known.version)?,
                 None => None,
             };
@@ -375,7 +376,7 @@ impl Definitions {
             );
             if store.change_records(changes)? {
                 self.reload_definition(store, &plan.name)?;
-                // The revision is of no use to whoever asked: somebody may have registered another since.
+                // The caller does not need the revision; another version may have been registered since.
                 return Ok((build_definition(plan.name.clone(), version, stored, 0), true));
             }
         }
@@ -383,7 +384,7 @@ impl Definitions {
         Err(StoreError::new(StoreErrorKind::Busy, why))
     }
 
-    /// Lets the triggers of a definition start runs, or not. None: there is no such definition.
+    /// Enables or disables the triggers of a definition. Returns None if there is no such definition.
     pub fn enable(&self, store: &dyn Store, name: &str, enabled: bool) -> Result<Option<Definition>, StoreError> {
         for _ in 0..MAX_TRIES {
             let Some(record) = store.record(DEFINITION, name)? else { return Ok(None) };
@@ -414,7 +415,7 @@ impl Definitions {
         ))
     }
 
-    /// Takes a definition away from whatever starts it; what was said of its triggers goes with it. None: there is none.
+    /// Removes a definition so that nothing starts it, together with its trigger settings. Returns None if there is none.
     pub(crate) fn remove(&self, engine: &RuntimeEngine, name: &str) -> Result<Option<Definition>, StoreError> {
         let store = engine.store().as_ref();
         for _ in 0..MAX_TRIES {
@@ -445,7 +446,7 @@ impl Definitions {
         ))
     }
 
-    /// As the store has it now.
+    /// Reloads a definition from the store.
     fn reload_definition(&self, store: &dyn Store, name: &str) -> Result<(), StoreError> {
         if let Some(record) = store.record(DEFINITION, name)? {
             self.index_definition(decode_definition(store, &record)?);
@@ -462,18 +463,19 @@ impl Definitions {
         self.changed.send_modify(|number| *number += 1);
     }
 
-    /// Somebody has said something of a trigger: whoever listens looks again.
+    /// Notifies trigger listeners that the settings of a trigger have changed.
     pub(crate) fn wake(&self) {
         self.changed.send_modify(|number| *number += 1);
     }
 
-    /// What compilers may look at.
+    /// Returns the view of the catalog that compilers use.
     pub(crate) fn catalog<'a>(&'a self, engine: &'a RuntimeEngine) -> impl DefinitionCatalog + 'a {
         CompilerView { definitions: self, engine }
     }
 }
 
-/// What a server cannot do with a plan that could run: names that no address and no key can hold, times that never come.
+/// Returns problems of a runnable plan that prevent its registration: names that do not fit URLs and keys, and
+/// schedules that never fire.
 fn check_servable(plan: &Plan) -> Vec<DiagnosticReport> {
     let report = |message: String, hint: &str| DiagnosticReport {
         code: codes::INVALID_DEFINITION,
@@ -555,8 +557,11 @@ fn build_definition(name: Arc<str>, current: Version, stored: DefinitionRecord, 
     Definition { name, current, versions, enabled, enabled_at, triggers, trigger_starts: begun, removed_at, revision }
 }
 
-/// A trigger that another version had as it is now goes on where that one was: whoever registers often must not keep it
-/// from firing, and what was missed is made up for. Any other begins now, also one that an older version had.
+/// Returns the start times of a plan's triggers.
+///
+/// A trigger that the previous version already had unchanged keeps its start time: frequent registrations must not
+/// keep it from firing, and missed times are caught up. Any other trigger starts now, also one that an older version
+/// had.
 fn trigger_starts(engine: &RuntimeEngine, before: Option<&Definition>, plan: &Plan, now: Timestamp) -> TriggerStarts {
     let old = before.and_then(|before| engine.program(&before.current.plan()).ok());
     let same = |trigger: &Trigger| {
@@ -564,7 +569,7 @@ fn trigger_starts(engine: &RuntimeEngine, before: Option<&Definition>, plan: &Pl
         let times =
             |trigger: &Trigger| ["recurrence", "cron", "timeZone"].map(|name| trigger.settings.get(name).cloned());
         let is_same = old.kind == trigger.kind && times(old) == times(trigger);
-        // A clock that was put back has registered it in times to come.
+        // A clock that was set back may have registered it in the future.
         Some(before?.trigger_start(&trigger.name)).filter(|since| is_same && *since <= now)
     };
     let one = |trigger: &Trigger| (trigger.name.to_lowercase(), same(trigger).unwrap_or(now));
@@ -581,7 +586,7 @@ fn unreadable(record: &RecordRow, why: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Damaged, what)
 }
 
-/// Where tools and workers find the labels of a definition.
+/// Adds labels to the plan's metadata, where tools and workers read them.
 fn with_labels(mut plan: Plan, labels: BTreeMap<String, String>) -> Plan {
     if labels.is_empty() {
         return plan;
@@ -601,11 +606,11 @@ fn version_key(name: &str, version: u64) -> String {
 }
 
 fn to_json_bytes<T: Serialize>(value: &T) -> Vec<u8> {
-    // Writing into memory cannot fail, and every type here can be written.
+    // Serializing into memory cannot fail, and every type here is serializable.
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-/// A hash from its text.
+/// Parses a hash from hexadecimal text.
 pub fn parse_hash(text: &str) -> Option<BlobHash> {
     let mut bytes = [0; 32];
     if text.len() != 64 || !text.is_ascii() {

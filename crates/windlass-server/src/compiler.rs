@@ -1,4 +1,4 @@
-//! Compiles registered definitions: what the server needs of the program around it.
+//! The interface for compiling registered definitions, implemented by the program around the server.
 
 use std::sync::Arc;
 
@@ -7,42 +7,42 @@ use windlass_dialect::DialectRegistry;
 use windlass_syntax::DiagnosticReport;
 use windlass_value::BlobHash;
 
-/// A definition as somebody hands it in.
+/// A definition as submitted for registration.
 #[derive(Clone, Debug)]
 pub struct DefinitionDraft {
-    /// The name to register it under, whatever the text calls itself.
+    /// The name to register it under, which overrides the name in the text.
     pub name: Option<String>,
     pub dialect: Option<String>,
     pub text: String,
 }
 
-/// A definition that can run.
+/// A compiled definition that can run.
 pub struct CompiledDraft {
-    /// What it calls is pinned already.
+    /// The plan; the definitions it calls are pinned already.
     pub plan: Plan,
     pub warnings: Vec<DiagnosticReport>,
 }
 
-/// Compiles definitions. What they call or include comes from the catalog, never from a disk.
+/// Compiles definitions. Called and included definitions come from the catalog, never from a disk.
 pub trait DefinitionCompiler: Send + Sync {
-    /// Every problem at once, if there is one.
+    /// Compiles a draft, or returns all of its problems at once.
     fn compile(
         &self,
         draft: &DefinitionDraft,
         catalog: &dyn DefinitionCatalog,
     ) -> Result<CompiledDraft, Vec<DiagnosticReport>>;
 
-    /// The dialects that definitions may be written in, and runs may have. None: any name may be one.
+    /// Returns the dialects in which definitions may be written and runs may exist. An empty registry allows any name.
     fn dialects(&self) -> &DialectRegistry {
         static NONE: DialectRegistry = DialectRegistry::new();
         &NONE
     }
 }
 
-/// What is registered, as far as a compiler may look.
+/// The registered definitions as visible to a compiler.
 pub trait DefinitionCatalog: Send + Sync {
     fn newest(&self, name: &str) -> Option<RegisteredVersion>;
-    /// For hints.
+    /// Returns all names, for hints.
     fn names(&self) -> Vec<String>;
 }
 

@@ -1,4 +1,4 @@
-//! What every request meets first and every answer last: names, bounds, the audit log, figures, headers.
+//! The outermost layer of requests and responses: host checks, limits, the audit log, metrics, response headers.
 
 mod bodies;
 
@@ -25,29 +25,29 @@ use crate::rate::rate_limited;
 use crate::{ApiProblem, App, proxies};
 use bodies::{ClosableStreamBody, MeasuredBody, OnBodyEnd};
 
-/// When a server that stops may be back.
+/// Retry-After, in seconds, while the server shuts down.
 const RETRY_AFTER_S: u64 = 5;
 
-/// How long the stream of a token that was taken away may go on.
+/// Interval of token checks: a stream of a revoked token ends within this time.
 const TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Path parameters in the audit log.
+/// Maximum length of a path parameter in the audit log.
 const MAX_PARAMETER_CHARS: usize = 300;
 
-/// How much of an answer that is no problem document is put into one.
+/// Maximum number of bytes taken over from a plain-text error response into a problem document.
 const MAX_REASON_BYTES: usize = 4 * 1024;
 
 const SSE: &str = "text/event-stream";
 
-/// The last thing in a stream that the server ends: whoever reads asks again.
+/// The last message of a stream that the server closes; the reader reconnects.
 const CLOSING_SSE: &[u8] = b"event: closing\ndata: {\"type\":\"closing\"}\n\n";
 const CLOSING_LINE: &[u8] = b"{\"type\":\"closing\"}\n";
 
-/// The outermost layer.
+/// The outermost middleware.
 pub(crate) async fn handle(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let request_info = Arc::new(RequestInfo::from_request(&app, &mut request).await);
-    // The route and never the path: what stands in its place may be anything.
+    // The route pattern and never the path: its parameters may contain anything.
     let span =
         info_span!("request", method = request_info.method.as_str(), route = request_info.route(), status = Empty);
     async move {
@@ -71,21 +71,22 @@ async fn respond(app: &App, request_info: Arc<RequestInfo>, request: Request, ne
     app.metrics.record_request(request_info.route(), &request_info.method, answer.status(), began.elapsed());
     add_headers(&mut answer);
     if in_chunks {
-        // A length beside the chunks is dropped before anybody here sees it. Whoever passes requests on may have gone by
-        // the length: what follows on this connection could be a part of the body to him and a request to us.
+        // A Content-Length beside the chunks is dropped before this code sees it. A proxy may have used that length: the
+        // bytes that follow on this connection could be part of the body to the proxy and a request to us (request
+        // smuggling).
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     answer
 }
 
-/// A request, as it is counted and noted.
+/// Facts of a request for metrics and the audit log.
 struct RequestInfo {
     at: Timestamp,
     method: Method,
     route: Option<MatchedPath>,
     parameters: Vec<(String, String)>,
     from: Option<Peer>,
-    /// The proxy that says so.
+    /// The proxy that reported `from`.
     via: Option<Peer>,
 }
 
@@ -94,7 +95,7 @@ impl RequestInfo {
         let peer = request.extensions().get::<Peer>().copied();
         let client = peer.and_then(|peer| proxies::client(&app.options.proxies, peer.0.ip(), request.headers()));
         if let Some(client) = client {
-            // Limits, the log and all others mean whoever asks.
+            // Rate limits, the audit log and all other users of the address mean the client.
             request.extensions_mut().insert(Peer(client));
         }
         let parameters = match request.extract_parts::<RawPathParams>().await {
@@ -114,7 +115,7 @@ impl RequestInfo {
         }
     }
 
-    /// Few are possible: what matches no route has no name.
+    /// Returns the route pattern. The set of values is bounded: a request without a matching route has an empty name.
     fn route(&self) -> &str {
         self.route.as_ref().map_or("", MatchedPath::as_str)
     }
@@ -123,12 +124,12 @@ impl RequestInfo {
         self.route().contains("/hooks/{")
     }
 
-    /// A delivery starts something, whatever its method.
+    /// A webhook delivery starts a run, whatever its method.
     fn may_change(&self) -> bool {
         !self.method.is_safe() || self.is_delivery()
     }
 
-    /// What a worker has done, or gives back: that makes a stop shorter, not longer.
+    /// Whether a worker reports a result or returns jobs. Such requests shorten a shutdown.
     fn reports_job_result(&self) -> bool {
         matches!(self.route(), "/api/v1/worker/complete" | "/api/v1/worker/fail" | "/api/v1/worker/leave")
     }
@@ -150,7 +151,7 @@ impl RequestInfo {
     }
 }
 
-/// Before anything of the request is looked at.
+/// Checks that precede everything else.
 fn admit(app: &App, request: &Request, request_info: &RequestInfo) -> Result<(), ApiProblem> {
     check_framing(request.headers())?;
     if request.version() == Version::HTTP_11 && !request.headers().contains_key(header::HOST) {
@@ -174,7 +175,7 @@ fn admit(app: &App, request: &Request, request_info: &RequestInfo) -> Result<(),
     Ok(())
 }
 
-/// Chunks and nothing around them: what else there may be is not undone here, but perhaps by somebody on the way.
+/// Accepts no transfer coding but `chunked`: this server does not decode others, but a proxy on the way might.
 fn check_framing(headers: &HeaderMap) -> Result<(), ApiProblem> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else { return Ok(()) };
@@ -217,12 +218,13 @@ async fn run_handler(app: &App, request_info: &Arc<RequestInfo>, mut request: Re
     }
 }
 
-/// A call whose line is on its way to the disk while the call itself is: both are waited for, one sync long.
+/// An audit entry that is being written while the call runs: both are awaited together, which costs one sync.
 #[derive(Clone, Default)]
 struct PendingAuditEntry(Arc<Mutex<Option<PendingEntry>>>);
 
 impl PendingAuditEntry {
-    /// When all of the request has come, it is known who wants what. Whoever has only signed it is not looked at yet.
+    /// Begins the entry when the request body is complete, since the caller and the request are known then. Calls that
+    /// are only signed are not verified at this point and get no entry yet.
     fn on_body_end(&self, app: &App, request_info: &Arc<RequestInfo>, auth: &AuthContext) -> OnBodyEnd {
         let (begun, app, asked, passed) = (self.clone(), app.clone(), request_info.clone(), auth.clone());
         Box::new(move |body| {
@@ -242,7 +244,8 @@ impl PendingAuditEntry {
     }
 }
 
-/// A call that is being done. Whoever hangs up before it is answered is noted all the same: what was asked may yet happen.
+/// Writes the audit entry of a call whose client disconnects before the response: the requested change may still
+/// happen.
 struct AbandonedCallGuard<'a> {
     app: &'a App,
     request_info: &'a RequestInfo,
@@ -261,13 +264,13 @@ impl Drop for AbandonedCallGuard<'_> {
             _ => false,
         };
         if !self.is_answered && changes && self.request_info.may_change() && self.pending_entry.take().is_none() {
-            // Nobody is left to wait for it.
+            // The client is gone, so the entry is not awaited.
             drop(self.app.audit.begin_write(&self.request_info.audit_entry(self.auth, None, self.body.facts())));
         }
     }
 }
 
-/// The line in the audit log is written before whoever asked hears anything.
+/// Writes the audit entry before the client receives the response.
 async fn write_audit_entry(
     app: &App,
     request_info: &RequestInfo,
@@ -286,11 +289,11 @@ async fn write_audit_entry(
     }
     let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
     let changes = match auth.declared() {
-        // What workers say is in the journals of the runs; this log is about people and what acts for them.
+        // Worker reports are in the journals of the runs; this log covers people and programs acting for them.
         Some(AccessRule::Scope(TokenScope::Work)) => refused,
         Some(AccessRule::Public | AccessRule::Scope(TokenScope::Read)) => false,
         Some(AccessRule::Scope(TokenScope::Run | TokenScope::Control | TokenScope::Admin) | AccessRule::Signed) => true,
-        // An authorisation type of another module says no more than that it was there.
+        // An authorisation type of another module only says that it was extracted.
         None => auth.is_authorized(),
     };
     if !changes {
@@ -328,7 +331,7 @@ fn is_stream(answer: &Response) -> bool {
     kind.starts_with(SSE) || kind.starts_with("application/x-ndjson")
 }
 
-/// Streams are counted, and end when the server does.
+/// Counts an event stream and ends it when the server shuts down.
 fn stream(app: &App, auth: &AuthContext, answer: Response) -> Response {
     let usage = auth.identity().map_or_else(|| app.keys.anonymous().usage.clone(), |who| who.usage.clone());
     let Some(counted) = bodies::StreamSlot::new(&usage, app.options.limits.max_streams_per_token, &app.metrics) else {
@@ -340,7 +343,7 @@ fn stream(app: &App, auth: &AuthContext, answer: Response) -> Response {
     answer.map(|body| Body::new(ClosableStreamBody::new(body, notice, end_signal, counted)))
 }
 
-/// Until the server wants to stop, or the token is nobody's any more: a stream lives no longer than what opened it.
+/// Completes when the server shuts down or the token is no longer valid: a stream lives no longer than its token.
 async fn until_stream_must_end(app: App, usage: Arc<TokenActivity>) {
     let mut draining = app.draining();
     loop {
@@ -355,7 +358,7 @@ async fn until_stream_must_end(app: App, usage: Arc<TokenActivity>) {
     }
 }
 
-/// Errors of the routes' crate are texts: they become problems as well.
+/// Converts the plain-text errors of the routing crate into problem documents.
 async fn as_problem(answer: Response) -> Response {
     let status = answer.status();
     let is_error = status.is_client_error() || status.is_server_error();
@@ -381,7 +384,7 @@ async fn as_problem(answer: Response) -> Response {
     problem
 }
 
-/// What is said with every answer, unless the route says otherwise.
+/// Default response headers; a route may override them.
 const HEADERS: [(header::HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::CACHE_CONTROL, "no-store"),
@@ -399,9 +402,9 @@ fn add_headers(answer: &mut Response) {
     }
 }
 
-/// A handler that panics answers with a problem, and what it was about is not told.
+/// Answers for a handler that panicked, with a problem document that does not contain the panic message.
 pub(crate) fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
-    // The panic's own message may hold values: it is on stderr, where panics go.
+    // The panic message may contain values. It goes to stderr, as usual for panics.
     error!("request panicked");
     let detail = "the server has a defect and stopped in the middle of this request";
     ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail).into_response()

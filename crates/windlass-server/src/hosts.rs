@@ -1,5 +1,5 @@
-//! Under which names the server answers. A page of somebody else's can make a browser call this machine under a name of
-//! its own; then the name in `Host` gives it away. And a page can only change something here if it came from here.
+//! Host and origin checks. A page of another site can make a browser call this machine under that site's host name
+//! (DNS rebinding); the `Host` header reveals this. A page may only change state here if it has the same origin.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use crate::problem::codes;
 use crate::{ApiProblem, ServerOptions};
 
-/// Which names are this server's.
+/// The host names of this server.
 #[derive(Clone, Debug)]
 pub(crate) struct AllowedHosts {
     bind: IpAddr,
@@ -22,7 +22,7 @@ impl AllowedHosts {
         AllowedHosts { bind: options.bind.ip(), names }
     }
 
-    /// Refuses what was sent to another name, and what another page wants to change.
+    /// Rejects requests for another host name, and changing requests from another origin.
     pub(crate) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiProblem> {
         let mut given = headers.get_all(header::HOST).iter();
         let host = given.next();
@@ -31,7 +31,7 @@ impl AllowedHosts {
         }
         let host =
             host.map(|host| host.to_str().map_err(|_| ApiProblem::bad_request("`Host` is no name"))).transpose()?;
-        // Browsers, which could be deceived, always send one.
+        // Browsers, the only clients that can be deceived, always send one.
         for name in host.into_iter().chain(uri.authority().map(Authority::as_str)) {
             if !self.is_ours(name) {
                 return Err(misdirected(name));
@@ -49,7 +49,7 @@ impl AllowedHosts {
             return true;
         }
         match name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-            // Nobody else's name leads to an address that is written out.
+            // No foreign host name can resolve to a literal address.
             Ok(address) => match self.bind.is_unspecified() {
                 true => true,
                 false if self.bind.is_loopback() => address.is_loopback(),
@@ -60,7 +60,7 @@ impl AllowedHosts {
     }
 }
 
-/// Without its port.
+/// Removes the port.
 fn strip_port(host: &str) -> &str {
     match host.rfind(':') {
         Some(colon) if host[colon + 1..].bytes().all(|byte| byte.is_ascii_digit()) && !is_bare_v6(host) => {
@@ -81,7 +81,8 @@ fn misdirected(name: &str) -> ApiProblem {
         .hint("start it with `windlass serve --host NAME` if it should")
 }
 
-/// There is no `Access-Control-Allow-…` anywhere, so other pages cannot read; this keeps them from changing as well.
+/// Rejects changing requests of other origins. Since no `Access-Control-Allow-…` header is ever sent, they cannot
+/// read either.
 fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), ApiProblem> {
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
     let origin = origin.to_str().unwrap_or_default();
@@ -99,12 +100,12 @@ fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), ApiProble
     }
 }
 
-/// Without a port that is understood.
+/// Removes a default port.
 fn strip_default_port(host: &str) -> &str {
     host.strip_suffix(":80").or_else(|| host.strip_suffix(":443")).unwrap_or(host)
 }
 
-/// Whether a server may start with these options.
+/// Checks whether a server may start with these options.
 pub(crate) fn check_bind(options: &ServerOptions) -> Result<(), BindError> {
     if !options.bind.ip().is_loopback() && options.no_auth {
         return Err(BindError::OpenToAll(options.bind));

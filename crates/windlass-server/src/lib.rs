@@ -1,13 +1,20 @@
-//! The engine as a service.
+//! The engine as an HTTP service.
 //!
-//! - `compiler` what the server needs of whoever knows dialects · `catalog` registered definitions · `api` one file a group of
-//!   routes · `auth` who may do what, by type · `hosts`, `proxies`, `rate`, `edge` what every request meets first · `audit` who did what ·
-//!   `problem` errors · `workers` jobs for other
-//!   machines · `triggers` what starts runs by itself · `page` what people look at ·
-//!   `views` what readers share · `metrics`.
+//! - `compiler`: the interface to the program around the server, which knows the dialects
+//! - `catalog`: registered definitions
+//! - `api`: the routes, one file per group
+//! - `auth`: authorisation, expressed as handler argument types
+//! - `hosts`, `proxies`, `rate`, `edge`: checks that every request passes first
+//! - `audit`: the log of changing calls and their callers
+//! - `problem`: error responses
+//! - `workers`: jobs for remote workers
+//! - `triggers`: schedules, polls and webhooks that start runs
+//! - `web_ui`: the browser interface
+//! - `views`: caches and concurrency limits shared by readers
+//! - `metrics`: OpenMetrics output
 //!
-//! What is absent here: dialects, files of users, the terminal. No handler answers unless an authorisation type was taken
-//! (`auth::gate`). No changing call is answered before what it changed is durable.
+//! This crate contains no dialects, reads no user files and has no terminal. No handler responds unless it extracted
+//! an authorisation type (`auth::gate`). No changing call is answered before its change is durable.
 
 pub mod api;
 mod app;

@@ -1,5 +1,4 @@
-//! Figures for whoever watches the server, in the format of OpenMetrics. Sets of labels are bounded: nobody outside can
-//! make them grow.
+//! Metrics in the OpenMetrics format. Label sets are bounded: no client can make them grow.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -95,7 +94,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// A request was answered. `route` is as the document has it, or empty.
+    /// Records a response. `route` is the route pattern of the OpenAPI document, or empty.
     pub(crate) fn record_request(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
         let route = if route.is_empty() { "none" } else { route }.to_owned();
         let method = method_label(method);
@@ -124,17 +123,17 @@ impl Metrics {
         self.0.refused_connections.inc();
     }
 
-    /// A webhook was called: `started`, `repeated`, `refused` or `failed`.
+    /// Records a webhook delivery: `started`, `repeated`, `refused` or `failed`.
     pub(crate) fn record_delivery(&self, outcome: &'static str) {
         self.0.deliveries.get_or_create(&DeliveryLabels { outcome }).inc();
     }
 
-    /// A trigger of this kind has fired by itself: `started`, `skipped` or `failed`.
+    /// Records a firing of a scheduled or polling trigger of this kind: `started`, `skipped` or `failed`.
     pub(crate) fn record_firing(&self, kind: &'static str, outcome: &'static str) {
         self.0.firings.get_or_create(&FiringLabels { kind, outcome }).inc();
     }
 
-    /// All figures, those of the engine among them.
+    /// Renders all metrics, including those of the engine.
     pub fn render(&self, app: &App) -> Result<String, fmt::Error> {
         let mut text = String::with_capacity(16 * 1024);
         encode_registry(&mut text, &self.0.registry)?;
@@ -146,7 +145,7 @@ impl Metrics {
     }
 }
 
-/// Methods are chosen by whoever asks; only these are told apart.
+/// Returns the method label. Clients choose methods freely, so only these are distinguished.
 fn method_label(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
@@ -160,7 +159,7 @@ fn method_label(method: &Method) -> &'static str {
     }
 }
 
-/// What is asked of others at the moment of the question.
+/// Values collected from other components at the time of the scrape.
 #[derive(Debug)]
 struct MetricsSnapshot {
     engine: EngineStats,
@@ -169,7 +168,7 @@ struct MetricsSnapshot {
     expired: BTreeMap<Arc<str>, u64>,
 }
 
-/// Tools that are told apart. Definitions name them, so there could be any number.
+/// Maximum number of distinct tool labels. Definitions name tools, so their number is unbounded.
 const MAX_TOOLS: usize = 200;
 
 impl MetricsSnapshot {
@@ -183,7 +182,7 @@ impl MetricsSnapshot {
     }
 }
 
-/// Sums by tool, those beyond the bound together.
+/// Sums by tool; tools beyond the limit are summed up together.
 fn by_tool(counted: impl Iterator<Item = (Arc<str>, u64)>) -> BTreeMap<Arc<str>, u64> {
     let mut sums: BTreeMap<Arc<str>, u64> = BTreeMap::new();
     for (tool, count) in counted {

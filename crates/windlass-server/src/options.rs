@@ -1,4 +1,4 @@
-//! What a server is told when it starts.
+//! Startup options of a server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,25 +9,26 @@ use windlass_tools::outbound::AddressRange;
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     pub bind: SocketAddr,
-    /// Nobody has to say who they are. Only on loopback.
+    /// Requests need no authentication. Allowed on loopback only.
     pub no_auth: bool,
-    /// Names under which the server is reached, besides its address: what else a `Host` header may say.
+    /// Additional host names of the server, besides its address, accepted in the `Host` header.
     pub hosts: Vec<String>,
-    /// Requests of one token in a second; more than that are told to come back.
+    /// Requests per second and token; further requests are rejected with Retry-After.
     pub rate_per_second: u32,
-    /// Proxies in front of it: what they say of whom they ask for is believed.
+    /// Trusted proxies: their statements about the client address are believed.
     pub proxies: Vec<AddressRange>,
-    /// Connections at once; those that say nothing make room for more, and if there are none, more are told to come back.
+    /// Maximum number of concurrent connections. Idle connections are closed to make room; without idle connections, new
+    /// ones are rejected with Retry-After.
     pub max_connections: usize,
-    /// The same of one address (IPv6: one /64), unless it is a proxy or this machine.
+    /// The same limit per address (IPv6: per /64), except for proxies and loopback.
     pub max_connections_per_address: usize,
-    /// How long a remote worker may be silent before its jobs go to another.
+    /// Time without a heartbeat after which the jobs of a remote worker go to another worker.
     pub lease: Duration,
-    /// How long a shutdown waits for what is being done.
+    /// Time that a shutdown waits for work in progress.
     pub drain: Duration,
-    /// A quiet stream says that it is alive this often.
+    /// Interval of keep-alive messages on a quiet stream.
     pub heartbeat: Duration,
-    /// Definitions come from files of this machine, and may do what `windlass run` may.
+    /// Definitions come from local files and have the same permissions as with `windlass run`.
     pub dev: bool,
     pub limits: ServerLimits,
 }

@@ -1,4 +1,4 @@
-//! Errors at the edge, as `application/problem+json`.
+//! HTTP error responses as `application/problem+json`.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -7,7 +7,7 @@ use utoipa::openapi::{RefOr, Schema};
 use windlass_runtime::RuntimeError;
 use windlass_store::{StoreError, StoreErrorKind};
 
-/// The server's own codes; what comes from a definition or a run has the code it has there.
+/// Error codes of the server; problems of a definition or a run keep their own codes.
 pub(crate) mod codes {
     pub(crate) const BAD_REQUEST: &str = "WND-3000";
     pub(crate) const UNAUTHENTICATED: &str = "WND-3001";
@@ -29,12 +29,12 @@ pub(crate) mod codes {
     pub(crate) const INTERNAL: &str = "WND-3099";
 }
 
-/// Small, because almost everything gives one back in the bad case.
+/// An error response. Boxed, because almost every function returns one in its error case.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct ApiProblem(Box<ProblemBody>);
 
-/// What is sent.
+/// The serialized problem document.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
@@ -46,14 +46,14 @@ pub struct ProblemBody {
     pub detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// A path in a run, or a place in a definition.
+    /// A path in a run, or a location in a definition.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    /// Each thing that is wrong, when there may be several.
+    /// The individual problems, if there may be several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
     pub problems: Vec<serde_json::Value>,
-    /// Seconds until it makes sense to ask again.
+    /// Seconds until a retry makes sense.
     #[serde(skip)]
     pub retry_after: Option<u64>,
 }
@@ -129,7 +129,7 @@ impl ApiProblem {
         self
     }
 
-    /// When to ask again.
+    /// Sets the Retry-After header.
     #[must_use]
     pub(crate) fn retry_after(mut self, seconds: u64) -> ApiProblem {
         self.retry_after = Some(seconds);
@@ -188,7 +188,7 @@ impl From<RuntimeError> for ApiProblem {
                 (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE)
             }
             error if error.needs_newer() => (StatusCode::CONFLICT, codes::CONFLICT),
-            // The disk, not the program: a full one shows itself as any of these.
+            // Caused by the disk rather than a defect: a full disk appears as any of these.
             RuntimeError::Store(StoreError {
                 kind: StoreErrorKind::Busy | StoreErrorKind::Full | StoreErrorKind::Io | StoreErrorKind::Stopped,
                 ..

@@ -1,5 +1,5 @@
-//! Who really asks, when somebody else passes it on. Only proxies that the operator has named are believed, each for the
-//! one address that it has seen itself: so the list is read from its end, as far as it was written by such proxies.
+//! The client address behind proxies. Only proxies named by the operator are trusted, each for the one address that
+//! it has seen itself: the list is read from its end, as far as trusted proxies wrote it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,13 +9,13 @@ use windlass_tools::outbound::AddressRange;
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 const FORWARDED: &str = "forwarded";
 
-/// Whether this peer is one of them.
+/// Returns whether the peer is a trusted proxy.
 pub(crate) fn includes(proxies: &[AddressRange], peer: IpAddr) -> bool {
     let peer = peer.to_canonical();
     proxies.iter().any(|proxy| proxy.contains(peer))
 }
 
-/// Who has asked the proxy. None: the peer is no proxy, or does not say.
+/// Returns the client of a trusted proxy. None: the peer is no trusted proxy, or names no client.
 pub(crate) fn client(proxies: &[AddressRange], peer: IpAddr, headers: &HeaderMap) -> Option<SocketAddr> {
     if !includes(proxies, peer) {
         return None;
@@ -28,7 +28,7 @@ pub(crate) fn client(proxies: &[AddressRange], peer: IpAddr, headers: &HeaderMap
         (None, None) => None,
         (Some(seen), None) | (None, Some(seen)) => nearest_client(proxies, &seen),
         (Some(one), Some(other)) => {
-            // A proxy writes one of them. If the other says something else, whoever asked has written it.
+            // A proxy writes only one of the two headers. If they disagree, the client has forged the other.
             let (one, other) = (nearest_client(proxies, &one), nearest_client(proxies, &other));
             one.filter(|one| other.is_some_and(|other| one.ip() == other.ip()))
         }
@@ -40,11 +40,11 @@ fn joined_header(headers: &HeaderMap, name: &str) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join(","))
 }
 
-/// From the end: the first who is no proxy of ours. What stands before that, anybody may have written.
+/// Searches from the end for the first address that is no trusted proxy. Entries before it may be forged.
 fn nearest_client(proxies: &[AddressRange], seen: &[Option<SocketAddr>]) -> Option<SocketAddr> {
     let mut nearest = None;
     for one in seen.iter().rev() {
-        // `unknown`, a name, or nonsense: nothing is known beyond the proxy that says so.
+        // `unknown`, a name, or nonsense: nothing is known beyond the proxy that wrote it.
         let Some(address) = one else { break };
         nearest = Some(*address);
         if !includes(proxies, address.ip()) {
@@ -62,7 +62,7 @@ fn parse_address(text: &str) -> Option<SocketAddr> {
     found.map(|found| SocketAddr::new(found.ip().to_canonical(), found.port()))
 }
 
-/// The elements of `Forwarded`: commas inside of quotes separate nothing.
+/// Splits the elements of `Forwarded`; commas inside quotes do not separate.
 fn split_elements(text: &str) -> Vec<&str> {
     split_outside_quotes(text, ',')
 }
@@ -111,7 +111,7 @@ mod tests {
         let proxies: Vec<AddressRange> = ["10.0.0.0/8", "::1", "127.0.0.1"].map(|text| text.parse().unwrap()).to_vec();
         let (xff, fwd) = ("x-forwarded-for", "forwarded");
         let table: &[(&str, &[Line<'_>], Option<&str>)] = &[
-            // Nobody believes a stranger.
+            // Headers of an untrusted peer are ignored.
             ("192.0.2.7", &[(xff, "198.51.100.1")], None),
             ("192.0.2.7", &[(fwd, "for=198.51.100.1")], None),
             ("10.1.1.1", &[], None),
@@ -119,7 +119,7 @@ mod tests {
             ("::ffff:10.1.1.1", &[(xff, "198.51.100.1:99")], Some("198.51.100.1:99")),
             ("::1", &[(xff, "2001:db8::1")], Some("[2001:db8::1]:0")),
             ("127.0.0.1", &[(xff, "[2001:db8::1]:99")], Some("[2001:db8::1]:99")),
-            // Whoever asks may have begun the list; only its end is the proxy's.
+            // The client may have written the beginning of the list; only its end is from the proxy.
             ("10.1.1.1", &[(xff, "127.0.0.1, 198.51.100.1")], Some("198.51.100.1:0")),
             ("10.1.1.1", &[(xff, "203.0.113.9, 198.51.100.1, 10.2.2.2")], Some("198.51.100.1:0")),
             ("10.1.1.1", &[(xff, "203.0.113.9"), (xff, "198.51.100.1")], Some("198.51.100.1:0")),
@@ -132,7 +132,7 @@ mod tests {
             ("10.1.1.1", &[(fwd, "for=203.0.113.9, for=\"a,b\\\",for=10.9.9.9\"")], None),
             ("10.1.1.1", &[(fwd, "for=_hidden")], None),
             ("10.1.1.1", &[(fwd, "proto=https")], None),
-            // A proxy writes one of them: the other is whoever's who asks.
+            // A proxy writes only one of the headers; the other comes from the client.
             ("10.1.1.1", &[(xff, "198.51.100.1"), (fwd, "for=203.0.113.9")], None),
             ("10.1.1.1", &[(xff, "198.51.100.1"), (fwd, "for=198.51.100.1")], Some("198.51.100.1:0")),
         ];

@@ -1,4 +1,4 @@
-//! How often somebody may ask. Memory is constant: a bucket is one number, and strangers share a fixed table of them.
+//! Rate limits (GCRA). Memory is constant: a bucket is one number, and unauthenticated callers share a fixed table.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
@@ -12,16 +12,16 @@ use windlass_core::ServerLimits;
 use crate::ApiProblem;
 use crate::problem::codes;
 
-/// How often strangers may ask, from the server's limits. After a pause more come at once than in a second.
+/// Rate limits of unauthenticated callers and webhooks, from the server's limits. After a pause, bursts are allowed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLimits {
-    /// Failed authentications of one address.
+    /// Failed authentications per address.
     pub failures: Rate,
-    /// Deliveries from one address that prove nothing.
+    /// Unauthenticated deliveries per address.
     pub unauthenticated_deliveries: Rate,
-    /// Deliveries to one webhook, of those who have proven that they may make them.
+    /// Authenticated deliveries per webhook.
     pub deliveries: Rate,
-    /// Refused calls that are noted in the audit log.
+    /// Rejected calls recorded in the audit log.
     pub refusals: Rate,
 }
 
@@ -38,10 +38,10 @@ impl RateLimits {
     }
 }
 
-/// Buckets of strangers: those who fall into the same one share it.
+/// Number of shared buckets; callers whose keys collide share one.
 const SHARED_BUCKETS: usize = 4_096;
 
-/// So many in a second, and so many at once after a pause.
+/// A rate per second, and a burst size after a pause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     interval_ns: u64,
@@ -56,12 +56,12 @@ impl Rate {
     }
 }
 
-/// When what was taken so far is paid for, in nanoseconds since the process began.
+/// The theoretical arrival time of GCRA, in nanoseconds since the process began.
 #[derive(Debug, Default)]
 pub(crate) struct RateBucket(AtomicU64);
 
 impl RateBucket {
-    /// Takes one, or says how long to wait.
+    /// Takes one request, or returns the time to wait.
     pub(crate) fn take(&self, rate: Rate) -> Result<(), Duration> {
         self.take_at(now_ns(), rate)
     }
@@ -81,14 +81,15 @@ impl RateBucket {
         }
     }
 
-    /// How long whoever has emptied it must wait; nothing is taken.
+    /// Returns how long the bucket stays empty, without taking a request.
     fn retry_after_at(&self, now: u64, rate: Rate) -> Option<Duration> {
         let ahead = self.0.load(Ordering::Relaxed).max(now).saturating_add(rate.interval_ns) - now;
         (ahead > rate.burst_ns).then(|| Duration::from_nanos(ahead - rate.burst_ns))
     }
 }
 
-/// A fixed number of buckets for any number of names. Nobody outside knows who falls together.
+/// A fixed number of buckets for any number of keys. The hash key is secret, so collisions are unpredictable from
+/// outside.
 pub(crate) struct SharedBuckets {
     buckets: Vec<RateBucket>,
     key: RandomState,
@@ -115,7 +116,7 @@ impl SharedBuckets {
     }
 }
 
-/// Whoever has one address of IPv6 has the 64 bits below it as well.
+/// Returns the block of an address: an owner of one IPv6 address owns the 64 bits below it as well.
 pub(crate) fn address_block(address: IpAddr) -> [u8; 8] {
     let wide = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -133,7 +134,7 @@ pub(crate) fn address_block(address: IpAddr) -> [u8; 8] {
     lower
 }
 
-/// `setting` is the key under `[server]`.
+/// Builds the 429 response. `setting` is the key under `[server]`.
 pub(crate) fn rate_limited(what: &str, wait: Duration, setting: &str) -> ApiProblem {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, format!("too many {what}"))
@@ -161,11 +162,11 @@ mod tests {
         assert_eq!(at(0), Err(500));
         assert_eq!(at(400), Err(100));
         assert_eq!([at(500), at(500)], [Ok(()), Err(500)]);
-        // A pause fills it, and no more than that.
+        // A pause refills the bucket, but not beyond its size.
         assert_eq!([at(60_000), at(60_000), at(60_000), at(60_000)], [Ok(()), Ok(()), Ok(()), Err(500)]);
     }
 
-    /// One line for each rate: how many come at once after a pause.
+    /// One row per rate: the burst size after a pause.
     #[test]
     fn rates_are_limits_of_the_server() {
         type Change = fn(&mut ServerLimits);

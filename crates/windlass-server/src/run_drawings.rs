@@ -1,4 +1,4 @@
-//! Runs as drawings and as time lines, event by event: whoever looks again has only what is new to be read.
+//! Drawings and timelines of runs, updated incrementally: a repeated request reads only the new events.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,27 +18,28 @@ use windlass_value::{Timestamp, Value};
 use crate::App;
 use crate::timeline::Timeline;
 
-/// Runs whose drawings are kept.
+/// Maximum number of runs whose drawings are cached.
 const MAX_CACHED_RUNS: usize = 64;
 
-/// Nobody who looks at a page notices this.
+/// Time a request waits for reading; unnoticeable in the web UI.
 const READ_TIMEOUT: Duration = Duration::from_millis(150);
 
-/// How long a run is read in one go in the background.
+/// Maximum time of one background read of a run.
 const BACKGROUND_READ_TIME: Duration = Duration::from_secs(60);
 
-/// Runs that are read in the background at once. Whoever asks for another is told what its state tells, and may ask again.
+/// Maximum number of concurrent background reads. Requests for further runs get a drawing of the state, and may
+/// retry.
 const MAX_BACKGROUND_READS: usize = 2;
 
-/// A run, and how far it is drawn. After one was removed, another may be made under its name.
+/// A cached run. The creation time is part of the key: after a removal, another run may get the same id.
 type CachedRun = ((Arc<str>, Timestamp), Arc<Mutex<RunProjection>>);
 
-/// Drawings of the runs that were looked at last.
+/// Drawings of the most recently requested runs.
 pub struct RunDrawingCache {
     cached: Mutex<VecDeque<CachedRun>>,
-    /// Threads that read on in the background.
+    /// Number of threads reading in the background.
     background_reads: Arc<AtomicUsize>,
-    /// How long whoever asks waits for events to be read. The rest is read in the background.
+    /// Time a caller waits for events to be read; the rest is read in the background.
     pub read_timeout: Duration,
 }
 
@@ -48,13 +49,13 @@ impl Default for RunDrawingCache {
     }
 }
 
-/// One run as far as its events were read.
+/// The drawing and timeline of one run, as far as its events were read.
 pub(crate) struct RunProjection {
     drawing: RunDrawing,
     pub timeline: Timeline,
     events: StoredEvents,
     newest: Timestamp,
-    /// Somebody reads on in the background.
+    /// A background thread is reading this run.
     is_reading: bool,
 }
 
@@ -85,7 +86,7 @@ impl RunDrawingCache {
 }
 
 impl RunProjection {
-    /// Reads on; whether that was all.
+    /// Reads further events; returns whether all were read.
     fn read(&mut self, app: &App, time_limit: Duration) -> Result<bool, RuntimeError> {
         let begun = Instant::now();
         loop {
@@ -110,11 +111,11 @@ impl RunProjection {
     }
 }
 
-/// One of those that read in the background.
+/// Counts one background read.
 struct BackgroundRead(Arc<AtomicUsize>);
 
 impl BackgroundRead {
-    /// None: there are as many as may be.
+    /// Reserves a background read. None: the limit is reached.
     fn begin(count: &Arc<AtomicUsize>) -> Option<BackgroundRead> {
         let more = |count: usize| (count < MAX_BACKGROUND_READS).then_some(count + 1);
         count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| BackgroundRead(count.clone()))
@@ -127,8 +128,8 @@ impl Drop for BackgroundRead {
     }
 }
 
-/// What `look` makes of a run whose events were all read. None when that takes longer than anybody waits: then they are read
-/// in the background, for whoever asks next.
+/// Applies `project` to a run whose events were all read. Returns None if reading takes longer than the timeout; the
+/// rest is then read in the background for the next request.
 fn with_projection<T>(
     app: &App,
     row: &RunRow,
@@ -139,7 +140,7 @@ fn with_projection<T>(
     let mut painter = match shared.try_lock() {
         Ok(painter) => painter,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        // Whoever has it reads on.
+        // The holder of the lock is reading.
         Err(TryLockError::WouldBlock) => return Ok(None),
     };
     if painter.is_reading {
@@ -156,7 +157,7 @@ fn with_projection<T>(
         let _slot = slot;
         let begun = Instant::now();
         loop {
-            // In short goes, so that nobody who asks meanwhile waits for long.
+            // Read in short intervals, so that concurrent requests do not wait for long.
             let mut painter = shared.lock().unwrap_or_else(PoisonError::into_inner);
             let all = painter.read(&app, READ_TIMEOUT);
             if !matches!(all, Ok(false)) || begun.elapsed() > BACKGROUND_READ_TIME {
@@ -168,7 +169,7 @@ fn with_projection<T>(
     Ok(None)
 }
 
-/// A run as it stands. Of one with more events than can be read now: what its state tells.
+/// Draws a run. For a run with more events than can be read now, the drawing shows only its state.
 pub(crate) fn run_drawing(
     app: &App,
     row: &RunRow,
@@ -185,7 +186,7 @@ pub(crate) fn run_drawing(
     }
 }
 
-/// The time line of a run; the same, but nothing for one that cannot be read now.
+/// Evaluates the timeline of a run; None for a run whose events cannot be read in time.
 pub(crate) fn run_timeline<T>(
     app: &App,
     row: &RunRow,
@@ -195,7 +196,7 @@ pub(crate) fn run_timeline<T>(
     with_projection(app, row, plan, |painter| project(&painter.timeline, run_time_now(row, painter.newest)))
 }
 
-/// What has ended and what goes on, told as events would tell it.
+/// Draws a run from its state, by replaying finished and current steps as synthetic events.
 fn drawing_from_state(row: &RunRow, program: &Program, state: &State) -> Drawing {
     let mut drawing = RunDrawing::new(&program.plan).with_run_name(&*row.run);
     let mut add_event = |kind: EventKind, path: &str, at: Timestamp| {

@@ -28,16 +28,16 @@ use crate::triggers::{TriggerScheduler, hooks, queue};
 use crate::workers::presence;
 use crate::{ApiProblem, App, api, edge, web_ui};
 
-/// What letting go of runs takes at most, if nothing is wrong.
+/// Time reserved for evicting all runs at shutdown; without errors it takes no longer.
 const EVICTION_RESERVE: Duration = Duration::from_secs(1);
 
-/// All routes, ready to be asked: tests ask it without a listener.
+/// Returns the router with all routes and layers. Tests call it without a listener.
 pub fn router(app: App) -> Router {
     let (routes, _) = api::routes().split_for_parts();
     with_layers(routes, app)
 }
 
-/// What every route of a server is wrapped in.
+/// Wraps the routes in the layers that every request passes.
 pub fn with_layers(routes: Router<App>, app: App) -> Router {
     let method_not_allowed = |_: Public| async {
         let detail = "this route has no such method";
@@ -56,7 +56,7 @@ pub fn with_layers(routes: Router<App>, app: App) -> Router {
         .with_state(app)
 }
 
-/// Why a server does not start.
+/// The reason why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("{0}")]
@@ -80,7 +80,7 @@ impl StartError {
     }
 }
 
-/// A server that listens.
+/// A listening server.
 pub struct RunningServer {
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -88,8 +88,8 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Takes no more work, lets requests under way end within the drain time, and lets go of all runs. Until then whoever
-    /// asks is told so.
+    /// Shuts the server down: accepts no more work, lets requests in progress finish within the drain time, and evicts
+    /// all runs. Until then new requests are rejected with a message that says so.
     pub async fn stop(mut self) -> std::io::Result<()> {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
@@ -98,7 +98,7 @@ impl RunningServer {
     }
 }
 
-/// Listens until it is stopped. Refuses what would let anybody in.
+/// Listens until it is stopped. Refuses a configuration that would allow unauthenticated access from other machines.
 pub async fn serve(app: App) -> Result<RunningServer, StartError> {
     check_bind(&app.options)?;
     let bind = app.options.bind;
@@ -106,7 +106,7 @@ pub async fn serve(app: App) -> Result<RunningServer, StartError> {
     let listener = TcpListener::bind(bind).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let (stop, stopped) = oneshot::channel();
-    // What cannot be read now is told to whoever asks for it.
+    // Errors are ignored here; a read error surfaces when the webhook is requested.
     let _ = app.read_store(hooks::log_missing_secrets).await;
     tokio::spawn(TriggerScheduler::new(app.clone()).run());
     tokio::spawn(queue::watch_run_changes(app.clone()));
@@ -115,18 +115,18 @@ pub async fn serve(app: App) -> Result<RunningServer, StartError> {
         let connections = connections::Connections::new(app.clone(), listener);
         let stopping = app.clone();
         let until_stopped = async move {
-            // A dropped sender stops it too.
+            // Dropping the sender stops the server as well.
             let _ = stopped.await;
-            // Workers that wait for jobs are answered: nobody waits for them.
+            // Answer workers that wait for jobs, so that the shutdown does not wait for them.
             stopping.dispatcher.close();
             stopping.drain();
         };
         let drain = app.options.drain;
-        // Requests under way and tasks at work end side by side; what is left of the time is for letting go of runs.
+        // Requests and tasks in progress finish concurrently; the remaining time is for evicting runs.
         let drain_time = drain.saturating_sub(EVICTION_RESERVE).max(drain / 2);
         let evict_runs = async move {
             let drain_engine = async {
-                // What was let in is made whole.
+                // Deliveries that were accepted are completed.
                 let _ = tokio::time::timeout(drain_time, app.controls().delivery_lock.write()).await;
                 app.engine.drain(drain_time).await
             };

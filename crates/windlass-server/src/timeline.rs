@@ -1,4 +1,4 @@
-//! What has begun in a run, in order: one entry for each time that a step or a turn began.
+//! The timeline of a run: one entry for each time a step or an iteration started, in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use windlass_core::plan::Plan;
 use windlass_core::{Event, EventKind, Status};
 use windlass_value::{Timestamp, interned};
 
-/// Entries that are kept. Of what is inside of turns, the oldest go first.
+/// Maximum number of entries. The oldest entries inside iterations are dropped first.
 const MAX_ENTRIES: usize = 5_000;
 
-/// One time that something began.
+/// One execution of a step or iteration.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TimelineEntry {
     pub path: Arc<str>,
@@ -24,13 +24,13 @@ pub(crate) struct TimelineEntry {
     pub is_iteration: bool,
 }
 
-/// All that has begun in one run.
+/// All executions of one run.
 pub(crate) struct Timeline {
-    /// What the dialect calls each step, by its name.
+    /// Labels of the dialect by step name.
     labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// By the number of the event that told of the beginning.
+    /// Entries by the sequence number of their start event.
     entries: BTreeMap<u64, TimelineEntry>,
-    /// The newest beginning at each path that has not ended.
+    /// The newest unfinished entry at each path.
     open: BTreeMap<Arc<str>, u64>,
     pub dropped: u64,
 }
@@ -75,7 +75,7 @@ impl Timeline {
         }
     }
 
-    /// What stands in a turn goes first, then whatever is oldest.
+    /// Drops the oldest entry inside an iteration, or else the oldest entry.
     fn drop_oldest(&mut self) {
         let in_iteration = |entry: &TimelineEntry| entry.is_iteration || has_iteration(&entry.path);
         let oldest = self.entries.iter().find(|(_, entry)| in_iteration(entry)).map(|(seq, _)| *seq);
@@ -97,7 +97,7 @@ impl Timeline {
                 entry.ended_at = Some(event.at);
                 entry.error = error;
             }
-            // It never ran.
+            // A skipped step has never started.
             None if matches!(event.kind, EventKind::StepSkipped { .. }) => {
                 let (path, at) = (event.path.clone(), event.at);
                 let (ended_at, attempts) = (Some(at), 0);
@@ -108,7 +108,7 @@ impl Timeline {
         }
     }
 
-    /// The open entry at a path, or of whatever is around it.
+    /// Returns the open entry at a path or at its nearest enclosing path.
     fn enclosing(&mut self, path: &str) -> Option<&mut TimelineEntry> {
         let mut path = path;
         loop {
@@ -119,7 +119,7 @@ impl Timeline {
         }
     }
 
-    /// What began inside of a path, after the beginning with this number; "" is the run itself.
+    /// Returns the entries directly inside a path that started after a sequence number; "" is the run itself.
     pub(crate) fn inside<'a>(&'a self, parent: &'a str, after: u64) -> impl Iterator<Item = (u64, &'a TimelineEntry)> {
         use std::ops::Bound::{Excluded, Unbounded};
         let after = if after == 0 { Unbounded } else { Excluded(after) };
@@ -135,7 +135,7 @@ impl Timeline {
     }
 }
 
-/// Whether something in a path is a turn of a loop.
+/// Returns whether a path contains a loop iteration.
 fn has_iteration(path: &str) -> bool {
     path.contains('[') || path.split('.').skip(1).any(is_number)
 }
@@ -144,7 +144,7 @@ fn is_number(part: &str) -> bool {
     !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The path of what is around: `sync[3]` for `sync[3].fetch`, `sync` for `sync[3]`.
+/// Returns the enclosing path: `sync[3]` for `sync[3].fetch`, `sync` for `sync[3]`.
 pub(crate) fn parent_of(path: &str) -> &str {
     match path.rfind(['.', '[']) {
         Some(at) => &path[..at],
@@ -152,7 +152,7 @@ pub(crate) fn parent_of(path: &str) -> &str {
     }
 }
 
-/// The last name of a path.
+/// Returns the last name of a path.
 pub(crate) fn name_of(path: &str) -> &str {
     let last = path.rsplit('.').next().unwrap_or(path);
     last.split('[').next().unwrap_or(last)

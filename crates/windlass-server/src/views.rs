@@ -1,4 +1,4 @@
-//! What the server keeps at hand so that many can look at once.
+//! Caches and concurrency limits shared by all readers of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,22 +12,22 @@ use crate::streams::changes::RunChangeFeed;
 use crate::streams::{EventFanOuts, EventPageCache};
 use crate::{ApiProblem, App};
 
-/// Calls of the store at once: enough for a disk, too few to starve whoever commits.
+/// Maximum number of concurrent store reads: enough for a disk, too few to starve commits.
 const MAX_STORE_READS: usize = 8;
 
-/// Calls that write it, at once. They have a lane of their own: whoever only looks needs no turn to write, and does not wait for
-/// one while another process has it.
+/// Maximum number of concurrent store writes. Writes have their own limit, so that reads do not wait for the write
+/// lock while another process holds it.
 const MAX_STORE_WRITES: usize = 8;
 
-/// What computes for long, at once: replays, compilations. They have a lane of their own, so that nobody who only looks waits
-/// for them.
+/// Maximum number of concurrent long computations (replays, compilations). They have their own limit, so that plain
+/// reads do not wait for them.
 const MAX_LONG_CALLS: usize = 2;
 
-/// How long a run in memory is asked how it stands. One that waits for its own commit says nothing; the store has all that it may
-/// tell.
+/// Time to wait for the state of a resident run. A run that waits for its own commit does not answer; the store
+/// contains everything it may publish.
 const STATE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What readers share.
+/// Caches and limits shared by readers.
 pub struct ReaderViews {
     reads: Arc<Semaphore>,
     writes: Arc<Semaphore>,
@@ -39,7 +39,7 @@ pub struct ReaderViews {
     pub(crate) sweep_state: SweepState,
 }
 
-/// Whether somebody frees what was removed. Whoever removes something meanwhile has it looked for once more.
+/// The state of the sweep that frees removed data. A removal during a sweep makes the sweep run once more.
 #[derive(Default)]
 pub(crate) struct SweepState(AtomicU8);
 
@@ -48,13 +48,13 @@ const RUNNING: u8 = 1;
 const RERUN_REQUESTED: u8 = 2;
 
 impl SweepState {
-    /// True: nobody is at it, so whoever asks is from now on.
+    /// Requests a sweep. Returns true if none is running: the caller then performs it.
     pub(crate) fn begin(&self) -> bool {
         let next = |now| Some(if now == IDLE { RUNNING } else { RERUN_REQUESTED });
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(IDLE)
     }
 
-    /// False: something was removed since; whoever is at it looks again.
+    /// Ends a sweep. Returns false if data was removed meanwhile: the caller then sweeps again.
     pub(crate) fn finish(&self) -> bool {
         let next = |now| Some(if now == RERUN_REQUESTED { RUNNING } else { IDLE });
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) != Ok(RERUN_REQUESTED)
@@ -77,7 +77,7 @@ impl Default for ReaderViews {
 }
 
 impl App {
-    /// Reads the store on a thread that may wait for a disk; those that answer requests may not.
+    /// Runs a store read on a thread that may block on the disk; request threads may not block.
     pub(crate) async fn read_store<T: Send + 'static>(
         &self,
         call: impl FnOnce(&App) -> Result<T, ApiProblem> + Send + 'static,
@@ -85,7 +85,7 @@ impl App {
         on_thread(self, &self.views.reads, call).await
     }
 
-    /// The same for what writes.
+    /// Runs a store write in the same way.
     pub(crate) async fn write_store<T: Send + 'static>(
         &self,
         call: impl FnOnce(&App) -> Result<T, ApiProblem> + Send + 'static,
@@ -93,7 +93,7 @@ impl App {
         on_thread(self, &self.views.writes, call).await
     }
 
-    /// How a run stands, if it is in memory and says so soon. None: ask the store.
+    /// Returns the state of a run if it is resident and answers in time. None: read the store.
     pub(crate) async fn resident_state(&self, run: &str) -> Result<Option<State>, ApiProblem> {
         match tokio::time::timeout(STATE_TIMEOUT, self.engine.state(run)).await {
             Ok(state) => Ok(state?),
@@ -101,7 +101,7 @@ impl App {
         }
     }
 
-    /// What computes for long, on such a thread as well.
+    /// Runs a long computation on a blocking thread.
     pub async fn compute<T: Send + 'static>(
         &self,
         call: impl FnOnce(&App) -> Result<T, ApiProblem> + Send + 'static,
@@ -115,11 +115,11 @@ async fn on_thread<T: Send + 'static>(
     lane: &Arc<Semaphore>,
     call: impl FnOnce(&App) -> Result<T, ApiProblem> + Send + 'static,
 ) -> Result<T, ApiProblem> {
-    // It is never closed.
+    // The semaphore is never closed.
     let permit = lane.clone().acquire_owned().await.map_err(|_| ApiProblem::unavailable("the server is stopping"))?;
     let own = app.clone();
     let called = tokio::task::spawn_blocking(move || {
-        // For as long as it takes, whether or not anybody still waits for it: a thread cannot be called off.
+        // Held for the whole call, even if the caller has stopped waiting: a thread cannot be cancelled.
         let _permit = permit;
         call(&own)
     });

@@ -1,7 +1,7 @@
-//! What people look at. Built from `ui/` (`cargo xtask ui`), kept inside the program.
+//! The web UI: built from `ui/` (`cargo xtask ui`) and embedded in the binary.
 //!
-//! The page is public: it holds no data, and asks the API with the reader's token. All of its addresses get the same
-//! document; whatever else is no file and no route of the server is nothing.
+//! The web UI is public: it contains no data and calls the API with the user's token. All of its routes serve the
+//! same document; a path that is neither an asset nor a route of the server is not found.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -16,22 +16,22 @@ struct UiAssets;
 
 const DOCUMENT: &str = "index.html";
 
-/// Nothing from elsewhere, nothing written into the document, in nobody's frame.
+/// Content security policy: no external resources, no inline code, no embedding in frames.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                           font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The name of such a file holds its hash: it never changes.
+/// For assets whose name contains their hash: they never change.
 const CACHE_IMMUTABLE: &str = "public, max-age=31536000, immutable";
-/// May be kept, but is asked for each time.
+/// May be cached, but must be revalidated each time.
 const CACHE_REVALIDATE: &str = "no-cache";
 
-/// What the addresses of the page begin with: its views (`view` in `ui/src/app.tsx`). The first of them is also at `/`.
+/// First path segments of the web UI routes (`view` in `ui/src/app.tsx`). The first one is also served at `/`.
 const VIEWS: [&str; 9] =
     ["runs", "definitions", "check", "approvals", "triggers", "workers", "tokens", "audit", "about"];
 
-/// Answers what no route has taken.
+/// Handles requests that match no other route.
 pub(crate) async fn serve_web_ui(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    // `*` and addresses of other hosts have no first slash.
+    // `*` and absolute-form addresses of other hosts have no leading slash.
     let Some(path) = uri.path().strip_prefix('/') else { return not_found() };
     let first = path.split('/').next().unwrap_or_default();
     let asset = match UiAssets::get(path) {
@@ -78,7 +78,7 @@ fn asset_response(name: &str, file: &EmbeddedFile, request_headers: &HeaderMap) 
     answer
 }
 
-/// From what is in the file, so that two programs of one build agree.
+/// Returns an ETag computed from the file's content, so that two binaries of one build agree.
 fn etag(file: &EmbeddedFile) -> String {
     let hash = file.metadata.sha256_hash();
     let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// The views of the page's own router.
+    /// Compares the list with the views of the web UI's router.
     #[test]
     fn views_match_the_web_ui_router() {
         let router = include_str!("../../../ui/src/app.tsx");
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// The policy forbids what stands in the document itself, and other hosts: nothing may rely on them.
+    /// The policy forbids inline code and other hosts; nothing in the document may rely on them.
     #[test]
     fn the_document_holds_no_script_style_or_foreign_address() {
         let document = UiAssets::get(DOCUMENT).expect("the page is built");

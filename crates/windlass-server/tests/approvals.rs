@@ -1,4 +1,4 @@
-//! What runs ask of people, over the API.
+//! Approvals over the API: runs that request human input.
 
 use crate::common;
 
@@ -54,7 +54,7 @@ async fn an_approval_has_one_valid_answer() {
     world.post("/api/v1/runs/r1/signal", to_place).await.expect_status(422);
     world.post("/api/v1/runs/r1/approvals/each%5B7%5D.ask", json!({"data": {}})).await.expect_status(404);
     world.post("/api/v1/runs/r1/approvals/ask", json!({"data": {}})).await.expect_status(404);
-    // Somebody looks now, and answers when the run has an answer.
+    // A client looks up the approval now, and answers it when the run already has an answer.
     let late = approval::find(&*world.store, "r1", Some("each[1].ask")).expect("asked");
     world.post(path, json!({"data": {"approved": true}})).await.expect_status(202);
     wait_for_approvals(&world, 1).await;
@@ -73,7 +73,7 @@ async fn an_approval_has_one_valid_answer() {
     assert_eq!(wait_for_approvals(&world, 0).await["next"], Json::Null);
 }
 
-/// Whoever has not heard the answer asks again, and hears what was answered.
+/// A client that has not received the response repeats the request and gets the original result.
 #[tokio::test]
 async fn the_same_answer_under_the_same_key_is_an_idempotent_repeat() {
     let world = World::new();
@@ -90,7 +90,7 @@ async fn the_same_answer_under_the_same_key_is_an_idempotent_repeat() {
     answer(first, "k1", true).await.expect_status(202);
     wait_for_approvals(&world, 1).await;
     assert_eq!(answer(first, "k1", true).await.expect_status(202)["answer"], "repeated", "the run has taken it");
-    // Another body, key or question is another call.
+    // Another body, key or approval is another request.
     answer(first, "k1", false).await.expect_status(404);
     answer(first, "k2", true).await.expect_status(404);
     assert_ne!(answer(second, "k1", true).await.expect_status(202)["answer"], "repeated");
@@ -101,7 +101,7 @@ async fn the_same_answer_under_the_same_key_is_an_idempotent_repeat() {
     answer(first, "k2", true).await.expect_status(409);
 }
 
-/// What is told before the question is asked was never held against its schema: it is no answer.
+/// A signal sent before the approval is requested was never checked against its schema: it is not an answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_before_the_request_is_not_an_answer() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Whoever asks may hang up at any moment: what was begun for them is counted until it has ended, and begun once.
+//! A client may disconnect at any time: work started for it is counted until it ends, and is started once.
 
 use crate::common;
 
@@ -41,13 +41,13 @@ impl Gate {
     }
 }
 
-/// Looks at it once, then lets go of it. Whether it was done by then.
+/// Polls the future once, then drops it. Returns whether it was ready.
 async fn poll_once(future: impl Future) -> bool {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }
 
-/// A thread cannot be called off: its place is taken until it has ended, or there would be any number of them.
+/// A thread cannot be cancelled: its slot stays taken until it ends, or the number of threads would be unbounded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_computation_keeps_its_slot() {
     let world = World::new();
@@ -77,7 +77,7 @@ async fn a_long_computation_keeps_its_slot() {
     assert!(in_time(third).await.expect("no panic"), "it has its turn");
 }
 
-/// Anybody may ask whether the server is ready; that makes the store be written once a second, and no more often.
+/// Any client may request readiness; each request leads to a store write at most once a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn disconnected_readiness_requests_do_not_multiply_store_writes() {
     let store = Arc::new(MemoryStore::new());
@@ -91,7 +91,7 @@ async fn disconnected_readiness_requests_do_not_multiply_store_writes() {
     assert!((1..=max_writes).contains(&written), "{written} times, not {max_writes}");
 }
 
-/// A run is removed for whoever shows a list as well, though nobody waits for the answer.
+/// The removal of a run is published to list watchers, even if the client does not wait for the response.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removal_is_published_although_the_client_disconnected() {
     let world = World::new();
@@ -107,7 +107,7 @@ async fn a_removal_is_published_although_the_client_disconnected() {
     world.get("/api/v1/runs/r").await.expect_status(404);
 }
 
-/// A delivery that was let in is made whole: whoever hangs up after having sent it may never send it again.
+/// An admitted delivery is completed: a client that disconnects after sending it may never send it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delivery_is_completed_although_the_client_disconnected() {
     for bounds in ["", r#", "runtimeConfiguration": {"concurrency": {"runs": 2}}"#] {

@@ -40,7 +40,7 @@ async fn the_same_request_twice_is_one() {
     let pause = || world.post("/api/v1/runs/r1/pause", json!({ "request_id": "one" }));
     assert_eq!(pause().await.expect_status(202)["answer"], "delivered");
     assert_eq!(pause().await.expect_status(202)["answer"], "repeated");
-    // Another call under the same name is another request.
+    // Another operation under the same key is another request.
     let other = world.post("/api/v1/runs/r1/resume", json!({ "request_id": "one" })).await.expect_status(202);
     assert_eq!(other["answer"], "delivered");
     world.post("/api/v1/runs/r1/pause", json!({ "requestid": "one" })).await.expect_status(400);
@@ -93,7 +93,7 @@ async fn retry_and_restart_create_new_runs() {
     world.post("/api/v1/runs/nobody/retry", json!({})).await.expect_status(404);
 }
 
-/// Three waits for the same, side by side: whoever knows which is meant says so.
+/// Three concurrent waits for the same signal: a client that knows the intended one names its path.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_with_a_path_reaches_the_wait_at_that_path() {
     let world = World::new();

@@ -14,7 +14,7 @@ async fn a_definition_is_registered_once_and_versions_count_up() {
     assert_eq!((&first["name"], &first["version"], &first["new"]), (&json!("hello"), &json!(1), &json!(true)));
     let again = world.post("/api/v1/definitions", json!({ "source": HELLO })).await.expect_status(200);
     assert_eq!((&again["version"], &again["new"], &again["hash"]), (&json!(1), &json!(false), &first["hash"]));
-    // The name it is handed in with counts.
+    // The name of the request takes precedence.
     let named =
         world.post("/api/v1/definitions", json!({ "source": HELLO, "name": "team/hello" })).await.expect_status(201);
     assert_eq!((&named["name"], &named["version"]), (&json!("team/hello"), &json!(1)));
@@ -22,7 +22,7 @@ async fn a_definition_is_registered_once_and_versions_count_up() {
     assert_eq!(world.post("/api/v1/definitions", json!({ "source": other })).await.expect_status(201)["version"], 2);
     assert_eq!(world.get("/api/v1/definitions/hello").await.expect_status(200)["version"], 2);
 
-    // What was registered before is that version again, and starts take it.
+    // A repeated registration is the earlier version, which becomes the one for starts.
     let back = world.post("/api/v1/definitions", json!({ "source": HELLO })).await.expect_status(201);
     assert_eq!(back["version"], 1);
     let newest = world.get("/api/v1/definitions/hello").await.expect_status(200);
@@ -38,7 +38,7 @@ async fn a_definition_is_registered_once_and_versions_count_up() {
 #[tokio::test]
 async fn labels_are_part_of_a_version() {
     let world = World::new();
-    // (labels, version, whether starts took another before)
+    // (labels, version, whether starts used another version before)
     let table = [
         (json!({}), 1, true),
         (json!({ "gpu": "yes" }), 2, true),

@@ -1,4 +1,4 @@
-//! The examples of docs/server.md, run as they are written, against a server that listens.
+//! Runs the examples of docs/server.md as written, against a listening server.
 
 use crate::common;
 
@@ -11,7 +11,7 @@ use windlass_store::MemoryStore;
 
 const PAGE: &str = include_str!("../../../docs/server.md");
 
-/// The blocks of the page that are for a shell.
+/// Returns the shell blocks of the docs page.
 fn examples() -> Vec<&'static str> {
     PAGE.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect()
 }
@@ -35,7 +35,7 @@ async fn the_examples_run() {
         let done = command.await.expect("a shell");
         let (output, error) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         assert!(done.status.success(), "{block}\n{output}\n{error}");
-        // One of them shows what a slip is answered with.
+        // One example shows the response to a malformed request.
         let slip = block.contains("defintion");
         assert_eq!(output.contains("urn:windlass:"), slip, "{block}\n{output}");
         assert!(!output.is_empty(), "{block}");

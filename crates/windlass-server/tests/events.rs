@@ -1,4 +1,4 @@
-//! Event streams: every event once, wherever a reader begins, and an end.
+//! Event streams: every event once, from any start position, and an end.
 
 use crate::common;
 
@@ -45,7 +45,7 @@ fn messages(text: &str) -> Vec<Message> {
         .collect()
 }
 
-/// The next piece of a body.
+/// Returns the next chunk of a body.
 async fn next_chunk(body: &mut Body) -> Option<String> {
     let frame = in_time(body.frame()).await?.expect("a frame");
     Some(String::from_utf8(frame.into_data().expect("data").to_vec()).expect("text"))
@@ -72,7 +72,7 @@ async fn a_reader_of_an_ended_run_gets_all_events_from_any_sequence_number_and_t
         let by_query = format!("/api/v1/runs/r1/events?after={after}");
         let rest = messages(&world.send(stream_request(&by_query, SSE)).await.text());
         assert_eq!(rest[..rest.len() - 1], events[after..], "after {after}");
-        // What a browser sends counts more than the address it has.
+        // The `Last-Event-ID` header of a browser takes precedence over the query.
         let mut again = stream_request("/api/v1/runs/r1/events?after=0", SSE);
         again.headers_mut().insert("last-event-id", after.to_string().parse().expect("a number"));
         assert_eq!(messages(&world.send(again).await.text()), rest, "after {after}");
@@ -127,7 +127,7 @@ async fn a_reconnecting_reader_misses_nothing_and_gets_nothing_twice() {
         let after = seen.last().copied().unwrap_or(0u64);
         let (_, _, mut body) =
             world.stream(stream_request(&format!("/api/v1/runs/r1/events?after={after}"), SSE)).await;
-        // One piece of each connection, then it breaks.
+        // One chunk of each connection, then it breaks.
         let Some(text) = next_chunk(&mut body).await else { continue };
         let all = messages(&text);
         seen.extend(all.iter().filter_map(|message| message.id));
@@ -172,7 +172,7 @@ async fn run_changes_are_streamed_as_they_happen() {
     let (_, headers, mut body) = world.stream(stream_request("/api/v1/runs/changes", SSE)).await;
     assert_eq!(headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()), Some(SSE));
     let mut received = String::new();
-    // The watch begins with its first reader: a run that starts later is told of.
+    // The watch begins with its first reader: a run that starts later is reported.
     world.start("held", "r1").await;
     while !received.contains("\"status\":\"running\"") {
         received.push_str(&next_chunk(&mut body).await.expect("a change"));
@@ -237,7 +237,7 @@ async fn an_impossible_filter_is_an_error_and_not_an_empty_result() {
         ("r1/events?type=loop.judged", 200, ""),
         ("r2/events?type=step.zzzzzz", 400, "docs/events.md lists the types"),
         ("r2/events?type=stp.done", 400, "did you mean `step.done`?"),
-        // A worker may yet tell of it.
+        // A worker may still publish this type.
         ("r2/events?type=render.frame", 200, ""),
         ("r2/events?type=agent.tool", 200, ""),
         ("r2/events?type=", 200, ""),

@@ -36,7 +36,7 @@ fn table() -> String {
     table
 }
 
-/// `UPDATE=1 cargo test -p windlass-server limits_page` writes it.
+/// `UPDATE=1 cargo test -p windlass-server limits_page` regenerates the table.
 #[test]
 fn the_page_lists_every_limit_of_the_server() {
     let page = std::fs::read_to_string(FILE).expect("the page");

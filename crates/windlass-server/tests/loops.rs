@@ -1,4 +1,4 @@
-//! Loops, turns, strips, graphs, time lines, journals and large values over the API.
+//! Loops, iterations, strips, graphs, timelines, journals and large values over the API.
 
 use crate::common;
 
@@ -50,7 +50,7 @@ const SOME_FAIL: &str = r#"{
   }
 }"#;
 
-/// Whoever looks for the turn that went wrong is told what it was for, where it is in the run, and where in the definition.
+/// A failed iteration shows its item, its path in the run, and its location in the definition.
 #[tokio::test]
 async fn a_failed_iteration_has_its_item_path_and_location() {
     let world = World::new();
@@ -67,7 +67,7 @@ async fn a_failed_iteration_has_its_item_path_and_location() {
     assert_eq!((&good["turns"][0]["item"]["id"], &good["turns"][0]["error"]), (&json!("a"), &json!(null)));
 }
 
-/// Values that a definition hides are hidden in its turns, too.
+/// Values that a definition redacts are redacted in its iterations as well.
 #[tokio::test]
 async fn no_items_are_retained_where_values_are_redacted() {
     let world = World::new();
@@ -79,7 +79,7 @@ async fn no_items_are_retained_where_values_are_redacted() {
     assert!(page["turns"].as_array().expect("turns").iter().all(|iteration| iteration.get("item").is_none()), "{page}");
 }
 
-/// A run whose loop has as many turns as that, every thousandth failed.
+/// Writes a run whose loop has this many iterations, of which every thousandth failed.
 fn write_run_with_iterations(store: &dyn Store, iterations: u64) {
     let create = NewRun {
         plan: BlobHash([0; 32]),
@@ -152,7 +152,7 @@ async fn a_hundred_thousand_iterations_are_paged_and_drawn_quickly() {
         let strip = world.get("/api/v1/runs/big/strip?loop=sync&cells=100").await.expect_status(200);
         let cells = strip["cells"].as_array().expect("cells");
         assert!(cells.iter().all(|cell| cell["succeeded"] == 999 && cell["failed"] == 1 && cell["other"] == 0));
-        // Far less, when nothing else runs: the machine may be slow, and busy.
+        // Far less on an idle machine: this one may be slow and busy.
         assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
     }
 }
@@ -199,7 +199,7 @@ async fn a_run_is_drawn_while_it_runs() {
     assert_eq!(inner["items"][0]["path"], "count[4].add");
 }
 
-/// Whoever asks does not wait at all: what the state tells is drawn first, what the events tell as soon as they are read.
+/// A request does not wait: the state is drawn first, the events as soon as they are read.
 #[tokio::test]
 async fn a_run_with_very_many_events_is_drawn_from_its_state_first() {
     let mut views = ReaderViews::default();
@@ -251,7 +251,7 @@ async fn large_values_are_served_to_readers_of_the_run_that_wrote_them() {
     world.register(&big.to_string()).await;
     world.register(HELD).await;
     let ended = world.run("big", "r1").await;
-    // What is shown with the run is put back in.
+    // Values that are shown with the run are inlined.
     assert!(ended.to_string().len() > 200_000);
     world.start("held", "other").await;
     let page = world.get("/api/v1/runs/r1/events?limit=1000").await.text();
@@ -264,7 +264,7 @@ async fn large_values_are_served_to_readers_of_the_run_that_wrote_them() {
     world.get("/api/v1/runs/r1/values/zz").await.expect_status(404);
 }
 
-/// Its first turn never ends: the loop's time is up first.
+/// The first iteration never ends: the loop's time limit ends it.
 const CUT_OFF: &str = r#"{"name": "cut", "actions": {"poll": {"type": "until", "condition": "@false", "limit": {"count": 5, "timeout": "PT0.2S"},
     "actions": {"hold": {"type": "activity", "inputs": {"activityName": "gate", "input": "never"}}}}}}"#;
 

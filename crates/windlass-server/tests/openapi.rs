@@ -1,4 +1,4 @@
-//! The document that describes the API, as a file that people and programs can read without a server.
+//! The OpenAPI document of the API, as a file that people and programs can read without a server.
 
 use crate::common;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::World;
 use serde_json::Value as Json;
 
-/// Beside the other pages.
+/// Next to the other docs pages.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
 
 fn document() -> Json {
@@ -15,7 +15,7 @@ fn document() -> Json {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// `UPDATE=1 cargo test -p windlass-server openapi` writes it.
+/// `UPDATE=1 cargo test -p windlass-server openapi` regenerates the file.
 #[test]
 fn the_document_matches_the_committed_file() {
     let now = serde_json::to_string_pretty(&document()).expect("JSON") + "\n";
@@ -77,7 +77,7 @@ fn every_operation_is_described_in_full() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// The name at the end of a reference.
+/// Returns the name at the end of a reference.
 fn reference_name(reference: &Json) -> &str {
     reference["$ref"].as_str().and_then(|text| text.rsplit('/').next()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! At most so many runs of a trigger at once: the others wait in order, outlive the process, and are told of.
+//! Trigger concurrency: runs beyond the limit queue in order, survive the process, and are reported.
 
 use crate::common;
 
@@ -21,7 +21,7 @@ fn orders(concurrency: &str) -> String {
 
 const TWO: &str = r#""runtimeConfiguration": {"concurrency": {"runs": 2, "maximumWaitingRuns": 2}}"#;
 
-/// The gate is named by the body; the delivery as well.
+/// Delivers a body that names the gate; the delivery id names it as well.
 async fn deliver(world: &World, gate: &str) -> Reply {
     let mut request = common::request(Method::POST, "/hooks/orders/new", Some(json!(gate)));
     request.headers_mut().insert("idempotency-key", gate.parse().expect("a value"));
@@ -68,7 +68,7 @@ async fn runs_beyond_the_limit_queue_in_order_and_are_then_rejected() {
     let expected = json!({ "trigger": "new", "under_way": 2, "at_once": 2, "place": 2, "note": note });
     assert_eq!(queue_position(made[3].clone()).await, expected);
     assert_eq!(queue_position(made[2].clone()).await["place"], 1);
-    // Its turn would set it going all the same: nobody is promised otherwise.
+    // A paused run would still be admitted: the API does not promise otherwise.
     world.post(&format!("/api/v1/runs/{}/pause", made[3]), json!({})).await.expect_status(409);
     let facts = trigger(&world).await;
     assert_eq!((&facts["under_way"], &facts["waiting"]), (&json!(2), &json!(2)), "{facts}");
@@ -76,7 +76,7 @@ async fn runs_beyond_the_limit_queue_in_order_and_are_then_rejected() {
     assert_eq!(refused.expect_status(429)["code"], "WND-3006");
     assert!(refused.headers.contains_key("retry-after"));
     assert_eq!(runs(&world.store), 4, "nothing was made of it");
-    // The same delivery again is the same run, full or not.
+    // A repeated delivery is the same run, whether the queue is full or not.
     let again = deliver(&world, "c").await.expect_status(202);
     assert_eq!((&again["runs"][0], &again["repeated"]), (&json!(made[2]), &json!(true)));
 
@@ -86,7 +86,7 @@ async fn runs_beyond_the_limit_queue_in_order_and_are_then_rejected() {
     assert_eq!(status(&world, &made[3]).await, "pending", "the first that came is the first that goes");
     let fifth = deliver(&world, "e").await.expect_status(202);
     assert_eq!(fifth["waiting"], 1, "there is room again");
-    // Whoever waits can be called off, and gives up the place.
+    // A queued run can be cancelled, and frees its queue position.
     world.post(&format!("/api/v1/runs/{}/cancel", made[3]), json!({})).await.expect_status(202);
     world.until_status(&made[3], "cancelled").await;
     made.push(fifth["runs"][0].as_str().expect("a run").to_owned());
@@ -97,7 +97,7 @@ async fn runs_beyond_the_limit_queue_in_order_and_are_then_rejected() {
     world.until_status(&made[0], "succeeded").await;
 }
 
-/// The server dies with runs under way and runs that wait. The next one goes on with them, in their order.
+/// The server dies with active and queued runs. The next server continues with them, in their order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn queued_runs_survive_the_server() {
     let store = Arc::new(MemoryStore::new());
@@ -117,7 +117,7 @@ async fn queued_runs_survive_the_server() {
     assert_eq!(status(&world, &made[1]).await, "pending");
     deliver(&world, "d").await.expect_status(429);
     assert_eq!(deliver(&world, "b").await.expect_status(202)["repeated"], true);
-    // Nobody watches: the next look finds that there is room.
+    // No watch is active: the next scheduler step finds the free slot.
     for at in 0..3 {
         world.open(["a", "b", "c"][at]);
         world.until_status(&made[at], "succeeded").await;
@@ -131,7 +131,7 @@ async fn queued_runs_survive_the_server() {
     }
 }
 
-/// A crash at every commit of a delivery: the sender repeats it, and there is one run, which comes to its end.
+/// A crash at every commit of a delivery: the sender repeats it, and one run results, which ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_at_any_commit_loses_and_repeats_nothing() {
     let mut crashes = 0;
@@ -164,7 +164,7 @@ async fn the_items_of_a_delivery_queue_in_order() {
     world.register(&orders(&format!(r#""splitOn": "@triggerBody()", {TWO}"#))).await;
     tokio::spawn(queue::watch_run_changes(world.app.clone()));
     let split = |gates: Json| common::request(Method::POST, "/hooks/orders/new", Some(gates));
-    // They are made side by side, so enough of them are not made in their order.
+    // The runs are created concurrently, so with enough of them the creation order differs from the item order.
     let gates: Vec<String> = (0..24).map(|item| format!("gate {item}")).collect();
     let made = world.send(split(json!(gates))).await.expect_status(202);
     assert_eq!(made["waiting"], 22, "a delivery is let in whole: {made}");
@@ -180,7 +180,7 @@ async fn the_items_of_a_delivery_queue_in_order() {
     }
 }
 
-/// Whoever delivers is gone when its run is made, and nobody says that it waits: it has its turn all the same.
+/// The client is gone when its run is created, and no response reports the queueing: the run is still admitted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_of_a_disconnected_caller_is_still_admitted() {
     let world = World::new();
@@ -209,7 +209,7 @@ async fn a_single_instance_trigger_has_no_queue() {
     world.until_status(&run, "succeeded").await;
 }
 
-/// Other bounds hold at once; without any, nobody waits on.
+/// Changed limits apply immediately; without a limit no run stays queued.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_are_those_of_the_newest_version() {
     let world = World::new();
@@ -234,7 +234,7 @@ fn hours_from(now: Timestamp, hours: i64) -> Timestamp {
     Timestamp((now.0 / hour + hours) * hour)
 }
 
-/// A schedule skips what is too much, and says so: in the log, in the list of triggers, in the figures.
+/// A schedule skips firings beyond the limit and reports it: in the log, in the list of triggers, in the metrics.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schedule_queues_then_skips_and_reports_it() {
     let world = World::new();
@@ -265,7 +265,7 @@ async fn a_schedule_queues_then_skips_and_reports_it() {
         format!("trigger {what} definition=tidy trigger=tick kind=recurrence due={due} {rest}")
     };
     let lines = lines.lock().expect("unharmed").clone();
-    // Which run it is has been drawn.
+    // The id of the run is random.
     let (first, second) = (lines[0].split_once(" run="), lines[1].split_once(" run="));
     let [(fired, one), (also, two)] = [first, second].map(|line| line.expect("a run"));
     assert_eq!([format!("{fired} "), format!("{also} ")], [line("fired", 1, ""), line("fired", 2, "")]);

@@ -1,4 +1,4 @@
-//! What nobody needs any more goes, and nothing else; and how many there are of what.
+//! Removal deletes what is no longer needed and nothing else; and counts by status.
 
 use crate::common;
 
@@ -45,7 +45,7 @@ async fn an_ended_run_is_removed_with_its_child_runs() {
         received.push_str(std::str::from_utf8(&frame.into_data().expect("data")).expect("text"));
     }
     assert!(received.contains(r#"{"run":"r1"}"#), "{received}");
-    // The name is free, and nothing is left of who had it.
+    // The id is free again, and nothing is left of the removed run.
     world.register(BROKEN).await;
     world.run("broken", "r1").await;
     let drawn = world.get("/api/v1/runs/r1/graph").await.expect_status(200);
@@ -102,7 +102,7 @@ async fn a_removed_definition_is_unavailable_to_starts_and_triggers_but_not_to_i
     assert_eq!(world.request(Method::POST, "/hooks/held/call", Some(json!({}))).await.status, 404);
     world.open("gate");
     world.until_status("r1", "succeeded").await;
-    // The same name again goes on counting, and nothing is left of what was said of its triggers.
+    // A definition of the same name continues the version count, and no trigger settings are left.
     let again = world.register(&text).await;
     assert_eq!((&again["version"], &again["new"]), (&json!(1), &json!(true)));
     let third = world.register(&text.replace("gate\"}}", "gate\"}, \"description\": \"three\"}")).await;
@@ -127,7 +127,7 @@ async fn a_repeated_start_is_recognized_after_its_definition_was_removed() {
     assert_eq!((&again["run"], &again["created"], &again["version"]), (&first["run"], &json!(false), &json!(1)));
     assert_eq!(world.post("/api/v1/runs", named.clone()).await.expect_status(202)["run"], "r1");
     assert_eq!(world.run("hello", "r1").await["status"], "succeeded", "whoever waits has its end");
-    // Another call is another, and nothing new is started.
+    // Another request is different, and starts no new run.
     for other in [
         json!({ "definition": "hello", "id": "r1", "input": { "a": 3 } }),
         json!({ "definition": "hello", "id": "r1", "version": 2 }),
@@ -157,7 +157,7 @@ async fn runs_are_counted_by_status_and_listed_as_waiting_immediately() {
             .map(|one| (one["status"].as_str().unwrap_or_default().to_owned(), one["runs"].as_u64().unwrap_or(0)))
             .collect()
     };
-    // Listed so, not only shown so when it is looked at.
+    // The list shows this status too, not only the detail of the run.
     let begun = std::time::Instant::now();
     loop {
         let listed = world.get("/api/v1/runs?status=waiting").await.expect_status(200);
@@ -174,7 +174,7 @@ async fn runs_are_counted_by_status_and_listed_as_waiting_immediately() {
     assert_eq!(of(&world.get("/api/v1/runs/counts?definition=hello").await.expect_status(200)), expected[1..2]);
     assert_eq!(of(&world.get("/api/v1/runs/counts?search=brok").await.expect_status(200)), expected[2..]);
     world.get("/api/v1/runs/counts?status=failed").await.expect_status(400);
-    // What has a route of its own is no run.
+    // A path with its own route is not a run id.
     world.post("/api/v1/runs", json!({ "definition": "hello", "id": "counts" })).await.expect_status(400);
 }
 

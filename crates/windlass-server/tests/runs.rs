@@ -1,4 +1,4 @@
-//! Runs over the API: start, list, look.
+//! Runs over the API: start, list, inspect.
 
 use crate::common;
 
@@ -103,7 +103,7 @@ async fn invalid_starts_are_rejected() {
     assert!(!TOKEN.is_empty());
 }
 
-/// Two readers of one text must not see two things.
+/// Two parsers of one text must not see different values.
 #[tokio::test]
 async fn ambiguous_bodies_are_rejected() {
     let world = World::new();
@@ -171,7 +171,7 @@ async fn ambiguous_bodies_are_rejected() {
         assert!(problem["where"].as_str().is_some_and(|given| given.contains(location)), "{body}: {problem}");
     }
     assert_eq!(world.get("/api/v1/runs").await.expect_status(200)["items"], json!([]));
-    // Large whole numbers are data like any other.
+    // Large integers are ordinary data.
     let body =
         r#"{"definition": "hello", "id": "large", "input": {"n": 123456789012345678901234567890}, "wait_ms": 9000}"#;
     let mut sent = request(Method::POST, "/api/v1/runs", Some(json!({})));
@@ -233,7 +233,7 @@ async fn runs_are_listed_newest_first_with_filters() {
     world.get("/api/v1/runs/no%20body").await.expect_status(404);
 }
 
-/// A start that is repeated tells how the run stands, whatever became of it since.
+/// A repeated start reports the current status of the run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repeated_start_returns_the_run_status() {
     let world = World::new();

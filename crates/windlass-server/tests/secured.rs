@@ -1,4 +1,4 @@
-//! What a definition secures is used by the run and shown to nobody.
+//! Values that a definition secures are used by the run and redacted everywhere else.
 
 use crate::common;
 
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 const SECRET: &str = "hunter2";
 
-/// The secret comes out of an activity; everything after it reads it in its own way.
+/// An activity returns the secret; every later action reads it in its own way.
 const FLOW: &str = r#"{"name": "secured",
     "triggers": {"new": {"type": "request"}},
     "actions": {
@@ -57,7 +57,7 @@ async fn secured_values_are_used_and_never_shown() {
     for (origin, text) in everything(&world, "r").await {
         assert!(!text.contains(SECRET), "{origin}: {text}");
     }
-    // The journal says what happened, without values; and a value is not given by its name either.
+    // The journal lists what happened without values; and a value is not served by its hash either.
     let journal = world.get("/api/v1/runs/r/journal").await.expect_status(200);
     assert!(
         journal["items"]
@@ -65,7 +65,7 @@ async fn secured_values_are_used_and_never_shown() {
             .is_some_and(|items| items.len() >= 2 && items.iter().all(|tick| tick.get("body").is_none()))
     );
     world.get(&format!("/api/v1/runs/r/values/{}", "0".repeat(64))).await.expect_status(404);
-    // Without it, all of that is there.
+    // Without the setting, all values are there.
     let open = FLOW.replace(
         r#""runtimeConfiguration": {"secureData": {"properties": ["inputs", "outputs"]}}"#,
         r#""description": "open""#,
@@ -98,7 +98,7 @@ async fn values_of_a_secured_trigger_are_not_shown() {
     }
 }
 
-/// An error says what kind it is, and nothing of what was sent or answered.
+/// An error shows its kind, and nothing of the request or the response.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_of_a_secured_action_contains_no_values() {
     let source = r#"{"name": "secured", "actions": {

@@ -1,4 +1,4 @@
-//! While another process has the store's lock, whoever only looks is answered.
+//! While another process holds the store's lock, read requests are answered.
 
 use crate::common;
 
@@ -15,11 +15,11 @@ use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 const WAITING_FLOW: &str = r#"{"name": "asks", "triggers": {"call": {"type": "request", "runtimeConfiguration": {"concurrency": {"runs": 1}}}},
     "actions": {"ask": {"type": "approval", "inputs": {"title": "Go on?"}}}}"#;
 
-/// Much shorter than the store is patient, and more than a busy machine needs.
+/// Much shorter than the store's lock timeout, and longer than a busy machine needs.
 const SOON: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(1_800);
 
-/// On the threads that all requests share, as in a server.
+/// Spawns a request on the threads that all requests share, as in a server.
 fn spawn_request(world: &Arc<World>, method: Method, path: &str, body: Option<Json>) -> JoinHandle<Reply> {
     let (world, path) = (world.clone(), path.to_owned());
     tokio::spawn(async move { world.request(method, &path, body).await })
@@ -40,7 +40,7 @@ async fn reads_are_answered_while_another_process_writes() {
     let another = File::options().write(true).open(folder.path().join("writer.lock")).expect("the lock");
     another.lock().expect("nobody else has it");
 
-    // More who write than there are threads and places, of each kind; and a run that has something to commit.
+    // More writers of each kind than there are threads and slots, and a run that has something to commit.
     world.open("gate");
     let mut writing = Vec::new();
     for number in 0..10 {
@@ -60,7 +60,7 @@ async fn reads_are_answered_while_another_process_writes() {
         ));
     }
     writing.push(spawn_request(&world, Method::POST, "/api/v1/runs/r2/approvals/ask", Some(json!({ "data": true }))));
-    // That takes until everybody above stands in line.
+    // The readiness check takes until all writers above are queued.
     for _ in 0..3 {
         let ready = spawn_request(&world, Method::GET, "/readyz", None);
         let ready = tokio::time::timeout(SOON, ready).await.expect("soon").expect("an answer").expect_status(503);
@@ -96,7 +96,7 @@ async fn reads_are_answered_while_another_process_writes() {
     }
     world.until_status("r1", "succeeded").await;
     world.until_status("r2", "succeeded").await;
-    // A slow disk may need more than one try.
+    // A slow disk may need more than one attempt.
     let ready = async { while world.get("/readyz").await.status != 200 {} };
     tokio::time::timeout(SOON, ready).await.expect("soon");
 }

@@ -1,4 +1,4 @@
-//! Runs as traces, taken by a small collector.
+//! Runs as traces, received by a small collector.
 #![cfg(feature = "otel")]
 
 use crate::common;
@@ -19,7 +19,7 @@ use windlass_server::ServerOptions;
 use windlass_server::trace::{EngineSpans, RunTraces};
 use windlass_store::MemoryStore;
 
-/// Takes what is sent to it.
+/// Receives the exported spans.
 struct Collector {
     endpoint: String,
     sent: mpsc::UnboundedReceiver<Json>,
@@ -39,7 +39,7 @@ impl Collector {
         Collector { endpoint, sent }
     }
 
-    /// All spans of the next run, which is whole when its first span has come.
+    /// Returns all spans of the next run, which is complete when its root span has arrived.
     async fn run(&mut self) -> Vec<Json> {
         let mut spans = Vec::new();
         loop {
@@ -62,7 +62,7 @@ fn attribute<'a>(span: &'a Json, name: &str) -> Option<&'a Json> {
     found["value"].as_object()?.values().next()
 }
 
-/// Each span's name with those around it.
+/// Returns each span's name with the names of its enclosing spans.
 fn tree(spans: &[Json]) -> Vec<String> {
     let by_id: BTreeMap<&str, &Json> = spans.iter().map(|span| (span["spanId"].as_str().unwrap(), span)).collect();
     let mut paths: Vec<String> = spans
@@ -107,7 +107,7 @@ async fn a_run_is_a_trace_with_steps_iterations_and_tasks() {
     assert!(spans.iter().all(|span| span["traceId"] == root["traceId"]));
     traces.stop(Duration::from_secs(1)).await;
 
-    // The same run is the same trace, whoever tells of it.
+    // The same run is the same trace, no matter which server exports it.
     let other = World::new();
     let again = RunTraces::start(&other.app, &collector.endpoint).unwrap();
     other.register(&counting("counting", 2)).await;
@@ -123,7 +123,7 @@ async fn a_run_is_a_trace_with_steps_iterations_and_tasks() {
     again.stop(Duration::from_secs(1)).await;
 }
 
-/// Steps and tasks beyond the limit are counted, not sent.
+/// Steps and tasks beyond the limit are counted, not exported.
 #[tokio::test]
 async fn the_spans_of_a_trace_are_limited() {
     let mut collector = Collector::new().await;
@@ -178,7 +178,7 @@ async fn an_unreachable_collector_delays_no_run() {
 async fn engine_spans_are_exported_when_they_end_and_before_shutdown() {
     let mut collector = Collector::new().await;
     let (tracer, spans) = EngineSpans::new();
-    // Before anybody sends them, after that, and just before the end.
+    // Before the exporter runs, while it runs, and just before the end.
     tracer.start("request").end();
     let traces = spans.send_to(&collector.endpoint).unwrap();
     let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! Triggers against the clock and against each other: times that are given, and changes in the wrong moment.
+//! Triggers against the clock and against each other: controlled times, and changes at inconvenient moments.
 
 use crate::common;
 
@@ -53,7 +53,7 @@ async fn fact(world: &World, name: &str) -> Json {
     world.get("/api/v1/triggers").await.expect_status(200)["items"][0][name].clone()
 }
 
-/// Asks until something that goes on beside has come about.
+/// Polls until a concurrent activity has made the condition true.
 async fn until(mut is_true: impl AsyncFnMut() -> bool) {
     in_time(async {
         while !is_true().await {
@@ -63,7 +63,7 @@ async fn until(mut is_true: impl AsyncFnMut() -> bool) {
     .await;
 }
 
-/// Many times were missed. With the first that is made up for, somebody turns it off, or sets another schedule.
+/// Many times were missed. During the first catch-up, a client disables the trigger or sets another schedule.
 #[tokio::test]
 async fn a_change_during_a_catch_up_applies_immediately() {
     for (change, expected) in [("off", 1), ("settings", 1), ("nothing", 5)] {
@@ -71,7 +71,7 @@ async fn a_change_during_a_catch_up_applies_immediately() {
         world.register(&tidy(HOURLY, "a")).await;
         put(&world, json!({"catch_up": "all"})).await.expect_status(200);
         let app = world.app.clone();
-        // The log says that it has fired, in the middle of the catch-up: a place to change something from.
+        // The log reports a firing in the middle of the catch-up: a hook for making the change.
         let _guard = windlass_testing::log::on_line(move |line| match change {
             _ if !line.starts_with("trigger fired ") => {}
             "off" => drop(app.definitions.enable(&*app.store, "tidy", false).expect("writable")),
@@ -89,7 +89,7 @@ async fn a_change_during_a_catch_up_applies_immediately() {
     }
 }
 
-/// A clock that was years ahead, and then is right again, keeps nothing from firing.
+/// A clock that was years ahead and is then corrected keeps nothing from firing.
 #[tokio::test]
 async fn a_clock_set_back_stops_no_schedule() {
     let world = World::new();
@@ -101,14 +101,14 @@ async fn a_clock_set_back_stops_no_schedule() {
     assert_eq!(scheduler.fire_due(hours_from(now, 1)).await, Some(hours_from(now, 2)));
     scheduler.fire_due(hours_from(now, 2)).await;
     assert_eq!(runs(&world.store), 2);
-    // A little back and forth fires nothing twice.
+    // Small jumps back and forth fire nothing twice.
     let before = Timestamp(hours_from(now, 2).0 - 60_000_000);
     assert_eq!(scheduler.fire_due(before).await, Some(hours_from(now, 3)));
     scheduler.fire_due(hours_from(now, 2)).await;
     assert_eq!(runs(&world.store), 2);
 }
 
-/// Whoever registers a version every few minutes does not keep an hourly trigger from firing.
+/// Registering a version every few minutes does not keep an hourly trigger from firing.
 #[tokio::test]
 async fn an_unchanged_trigger_keeps_its_schedule() {
     let every = r#"{"type": "recurrence", "recurrence": {"frequency": "Hour", "interval": 1}}"#;
@@ -122,13 +122,13 @@ async fn an_unchanged_trigger_keeps_its_schedule() {
         assert_eq!(world.register(&tidy(every, action)).await["new"], true);
         assert_eq!(scheduler.fire_due(real_now()).await, Some(Timestamp(begun.0 + HOUR)), "{action}");
     }
-    // Another schedule begins anew.
+    // Another schedule starts over.
     world.register(&tidy(&every.replace("\"interval\": 1", "\"interval\": 2"), "c")).await;
     let next = scheduler.fire_due(real_now()).await.expect("a time");
     assert!(next.0 > real_now().0 + HOUR, "{next}");
 }
 
-/// A version that is taken up again after a long time makes up for nothing that another version did not have.
+/// A version that becomes current again after a long time catches up nothing that the other version did not have.
 #[tokio::test]
 async fn an_old_version_that_becomes_current_again_starts_now() {
     let first = World::new();
@@ -147,7 +147,7 @@ async fn an_old_version_that_becomes_current_again_starts_now() {
     assert_eq!(runs(&world.store), 0);
 }
 
-/// Of many that register the same name at once, all know the one that the store has.
+/// After many concurrent registrations of one name, all agree on the version that the store has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_registrations_agree_on_the_newest() {
     for _ in 0..20 {
@@ -165,7 +165,7 @@ async fn concurrent_registrations_agree_on_the_newest() {
     }
 }
 
-/// A 202 says when and where: neither waits for the next time of the schedule.
+/// A 202 sets time and address of the next poll: neither waits for the next time of the schedule.
 #[tokio::test]
 async fn a_poll_repeats_at_the_requested_time_and_address() {
     let world = World::new();
@@ -180,7 +180,7 @@ async fn a_poll_repeats_at_the_requested_time_and_address() {
     assert_eq!((world.outside.requests().len(), runs(&world.store)), (1, 0));
 
     world.outside.push_reply(json!({"statusCode": 200, "headers": {}, "body": {"n": 7}}));
-    // Whoever asked before may not have come to an end yet: then this look finds nothing to do, and the next one does.
+    // The previous poll may not have ended yet: then this step finds nothing to do, and the next one does.
     until(async || {
         scheduler.fire_due(later).await;
         runs(&world.store) == 1
@@ -189,7 +189,7 @@ async fn a_poll_repeats_at_the_requested_time_and_address() {
     let requests = world.outside.requests();
     assert_eq!(requests[1]["uri"], "http://news.test/ready?n=1", "{requests:?}");
     until(async || fact(&world, "last_at").await == later.to_string()).await;
-    // And then it is the schedule's turn again, at the old place.
+    // Then the schedule applies again, at the original address.
     world.outside.push_reply(json!({"statusCode": 204}));
     until(async || {
         scheduler.fire_due(Timestamp(due.0 + HOUR)).await;
@@ -199,13 +199,13 @@ async fn a_poll_repeats_at_the_requested_time_and_address() {
     assert_eq!(world.outside.requests()[2]["uri"], "http://news.test/feed");
 }
 
-/// Somebody is asked, and meanwhile the trigger is turned off: what is answered then starts nothing, and is told of.
+/// The trigger is disabled during a poll: the reply then starts no run, and this is reported.
 #[tokio::test]
 async fn a_trigger_disabled_during_its_poll_starts_nothing() {
     let world = World::new();
     world.register(&tidy(POLL, "a")).await;
     let app = world.app.clone();
-    // Its answer comes through the definitions, so it is off before the run could begin.
+    // The callback disables the trigger through the definitions, before the run could begin.
     world.outside.push_reply(json!({"statusCode": 200, "body": 1}));
     world.outside.on_next_request(move || drop(app.definitions.enable(&*app.store, "tidy", false)));
     let due = hours_from(real_now(), 1);
@@ -214,7 +214,7 @@ async fn a_trigger_disabled_during_its_poll_starts_nothing() {
     assert_eq!(runs(&world.store), 0);
 }
 
-/// What is answered would be lost: whoever may start nothing does not ask.
+/// The reply would be lost: a trigger that may not start a run does not poll.
 #[tokio::test]
 async fn a_trigger_that_may_start_nothing_does_not_poll() {
     let world = World::new();
@@ -238,7 +238,7 @@ async fn a_trigger_that_may_start_nothing_does_not_poll() {
     assert_eq!((world.outside.requests().len(), runs(&world.store)), (1, 1));
 }
 
-/// The name of a delivery is known to whoever comes after a crash.
+/// The delivery id is still known after a crash.
 #[tokio::test]
 async fn a_delivery_is_known_after_a_restart() {
     let store = Arc::new(MemoryStore::new());
@@ -258,7 +258,7 @@ async fn a_delivery_is_known_after_a_restart() {
     assert_eq!(runs(&world.store), 1);
 }
 
-/// There is room for sixteen at once: whoever has waited longest is among them, whatever it is called.
+/// Sixteen polls can be in flight: the trigger that has waited longest is among them, regardless of its name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_trigger_that_has_waited_longest_polls_first() {
     let world = World::new();
@@ -273,7 +273,7 @@ async fn the_trigger_that_has_waited_longest_polls_first() {
             firing["due"] = json!(hours_from(now, -hours).0)
         });
     }
-    // As the next server finds it.
+    // The state as the next server finds it.
     let world = World::on(world.store.clone());
     TriggerScheduler::new(world.app.clone()).fire_due(now).await;
     until(async || world.outside.requests().len() >= 16).await;
@@ -281,7 +281,7 @@ async fn the_trigger_that_has_waited_longest_polls_first() {
     assert!(addresses.len() == 16 && addresses.contains(&json!("http://news.test/d16")), "{addresses:?}");
 }
 
-/// The limits of polls: how many at once, how long one may take, how long its answer may put off the next.
+/// The limits of polls: how many in flight, how long one may take, how long its reply may delay the next.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn polls_have_limits() {
     let limited = |change: fn(&mut ServerLimits)| {
@@ -296,7 +296,7 @@ async fn polls_have_limits() {
     TriggerScheduler::new(world.app.clone()).fire_due(due).await;
     until(async || fact(&world, "next_at").await == Timestamp(due.0 + 60_000_000).to_string()).await;
 
-    // Nobody answers.
+    // The polled server does not reply.
     let world = limited(|limits| limits.max_poll_time = Duration::from_ms(50));
     world.register(&tidy(POLL, "a")).await;
     TriggerScheduler::new(world.app.clone()).fire_due(due).await;
@@ -317,7 +317,7 @@ async fn polls_have_limits() {
     assert_eq!(world.outside.requests().len(), 1, "the other waits for the next look");
 }
 
-/// Whoever is asked says it once. A crash at any commit: all items of one answer have runs, and each has one.
+/// A polled server replies once. After a crash at any commit, each item of one reply has exactly one run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_poll_reply_survives_a_crash() {
     let split = tidy(&POLL.replace(r#""type": "http","#, r#""type": "http", "splitOn": "@triggerBody()","#), "a");

@@ -1,4 +1,4 @@
-//! Triggers over the real router: who may call them, what a delivery becomes, and what fires by itself.
+//! Triggers over the real router: authorization, the runs of a delivery, and timed firings.
 
 use crate::common;
 
@@ -15,7 +15,7 @@ use windlass_server::triggers::{TriggerScheduler, hooks};
 use windlass_store::{MemoryStore, RecordChange, RunFilter, Store};
 use windlass_value::Timestamp;
 
-/// A variable that every test has; its value is the secret.
+/// An environment variable that every test has; its value is the secret.
 const SECRET: &str = "CARGO_MANIFEST_DIR";
 
 const ORDERS: &str = r#"{"name": "shop/orders",
@@ -91,7 +91,7 @@ async fn each_authenticated_delivery_starts_one_run() {
     assert_eq!(world.until_status(&run, "succeeded").await["steps"]["greet"]["output"], 7);
     let again = world.send(github(HOOK, "d-1", body)).await.expect_status(202);
     assert_eq!((&again["runs"][0], &again["repeated"]), (&json!(run), &json!(true)));
-    // Also when a crash or another version lies in between, and with another body under the same name.
+    // Also after a crash or another version in between, and with another body under the same delivery id.
     world.register(&ORDERS.replace("\"greet\"", "\"welcome\"")).await;
     let again = world.send(github(HOOK, "d-1", body)).await.expect_status(202);
     assert_eq!((&again["runs"][0], &again["repeated"]), (&json!(run), &json!(true)));
@@ -107,7 +107,7 @@ async fn each_authenticated_delivery_starts_one_run() {
     assert_eq!(runs(&world.store).len(), 2);
 }
 
-/// Whoever has seen one delivery can make it again, and that is all.
+/// An observer of one delivery can replay it, and nothing else.
 #[tokio::test]
 async fn unsigned_parts_make_no_other_delivery() {
     let world = secured(ORDERS).await;
@@ -127,7 +127,7 @@ async fn unsigned_parts_make_no_other_delivery() {
         world.send(bare(HOOK, &[("x-windlass-signature", &odd)], body)).await.expect_status(401);
     }
     world.send(bare(HOOK, &[("x-windlass-signature", &own)], &body.replace('7', "8"))).await.expect_status(401);
-    // The same bytes are not signed in another way as well.
+    // The same bytes are not accepted under another signature scheme.
     let (as_body, as_github) = (format!("{time}.{body}"), format!("sha256={hex}"));
     world.send(bare(HOOK, &[("x-hub-signature-256", &as_github)], &as_body)).await.expect_status(401);
     put(&world, SETTINGS, json!({"scheme": "standard"})).await.expect_status(200);
@@ -137,7 +137,7 @@ async fn unsigned_parts_make_no_other_delivery() {
     put(&world, SETTINGS, json!({"scheme": "all"})).await.expect_status(400);
 }
 
-/// A proof says who has sent it, not that it means one thing.
+/// A valid signature authenticates the sender; it does not make an ambiguous body valid.
 #[tokio::test]
 async fn an_ambiguous_delivery_starts_no_run() {
     let world = secured(ORDERS).await;
@@ -151,7 +151,7 @@ async fn an_ambiguous_delivery_starts_no_run() {
     packed.headers_mut().insert(header::CONTENT_ENCODING, "gzip".parse().expect("a coding"));
     world.send(packed).await.expect_status(415);
     assert!(runs(&world.store).is_empty());
-    // What was refused has not used up the name of the delivery.
+    // A rejected delivery has not used up its delivery id.
     world.send(github(HOOK, "d-1", r#"{"n": 1}"#)).await.expect_status(202);
 }
 
@@ -196,7 +196,7 @@ async fn settings_name_secrets_and_never_hold_them() {
     });
     hooks::log_missing_secrets(&world.app).expect("readable");
     assert_eq!(log_lines.lock().expect("nobody panics").len(), 0, "nothing is missing yet");
-    // The server was started without it: whoever calls hears neither its name nor that of an alias.
+    // The server was started without the secret: a client learns neither its name nor that of an alias.
     for gone in ["env:NO_SUCH_VARIABLE", "no-such-alias"] {
         let body = serde_json::to_vec(&json!({"secret": gone, "scheme": "github"})).expect("JSON");
         let change = RecordChange::put("trigger", "shop/orders\0new", body, real_now());
@@ -205,7 +205,7 @@ async fn settings_name_secrets_and_never_hold_them() {
         assert!(!refused.to_string().to_lowercase().contains("no_such"), "{refused}");
         assert!(!refused.to_string().contains(gone), "{refused}");
         world.send(bare(HOOK, &[], "{}")).await.expect_status(401);
-        // Whoever looks after it is told, when it starts and whenever they ask.
+        // The operator is informed at the start of the server and on every request.
         hooks::log_missing_secrets(&world.app).expect("readable");
         let line = log_lines.lock().expect("nobody panics").pop().expect("a line");
         assert!(line.contains("shop/orders") && line.contains("secret is not at hand"), "{line}");
@@ -215,7 +215,7 @@ async fn settings_name_secrets_and_never_hold_them() {
     }
 }
 
-/// The request is there beside the body, and a trigger says how it is called.
+/// The request is available in addition to the body, and a trigger lists how it is called.
 #[tokio::test]
 async fn a_run_sees_how_its_trigger_was_called() {
     let world = World::new();
@@ -288,7 +288,7 @@ async fn a_run_replies_to_its_caller() {
     let reply = in_time(world.send(bare("/hooks/asked/manual", &[("webhook-id", "m1")], r#"{"n": 21}"#))).await;
     assert_eq!((reply.status.as_u16(), reply.json()), (201, json!({"twice": 42})));
     assert_eq!((&reply.headers["x-shop"], reply.headers.get("connection")), (&"open".parse().expect("a value"), None));
-    // It comes from the origin of the page: the server says what browsers may do with it.
+    // The reply comes from the origin of the web UI: the server sets what browsers may do with it.
     for (name, value) in [
         ("content-type", Some("text/html")),
         ("content-security-policy", Some("sandbox; default-src 'none'; frame-ancestors 'none'")),
@@ -306,7 +306,7 @@ async fn a_run_replies_to_its_caller() {
         "running",
         "the run goes on"
     );
-    // The same delivery gets the same answer.
+    // A repeated delivery gets the same reply.
     let again = in_time(world.send(bare("/hooks/asked/manual", &[("webhook-id", "m1")], r#"{"n": 21}"#))).await;
     assert_eq!((again.json(), runs(&world.store).len()), (json!({"twice": 42}), 1));
     world.open("gate");
@@ -345,7 +345,7 @@ async fn a_schedule_fires_once_at_each_time_regardless_of_the_scheduler() {
     let tick = &seen["items"][0];
     assert_eq!((&tick["kind"], &tick["last_at"]), (&json!("recurrence"), &json!(first.to_string())));
 
-    // Down for five hours: the newest is made up for, and the others are not.
+    // Down for five hours: the newest missed firing is caught up, the others are not.
     one.fire_due(hours_from(now, 6)).await;
     assert_eq!(runs(&world.store).len(), 2);
     put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"catch_up": "all"})).await.expect_status(200);
@@ -354,7 +354,7 @@ async fn a_schedule_fires_once_at_each_time_regardless_of_the_scheduler() {
     put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"catch_up": "none"})).await.expect_status(200);
     one.fire_due(Timestamp(hours_from(now, 12).0 - 1)).await;
     assert_eq!(runs(&world.store).len(), 5);
-    // Turned off, it misses nothing that would be made up for.
+    // A disabled schedule misses nothing that would be caught up.
     put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"catch_up": "all", "enabled": false}))
         .await
         .expect_status(200);
@@ -370,7 +370,7 @@ async fn a_crash_between_start_and_progress_record_fires_nothing_twice() {
     let world = World::on(store.clone());
     world.register(&hourly("")).await;
     let first = hours_from(real_now(), 1);
-    // The start is one write, the note another: the process dies before the second is synced.
+    // The start is one write, the progress record another: the process dies before the second is synced.
     store.crash_before_sync(2);
     TriggerScheduler::new(world.app.clone()).fire_due(first).await;
     let left: Arc<dyn Store> = Arc::new(store.crash());
@@ -425,7 +425,7 @@ async fn any_definition_can_have_its_own_schedule() {
     world.until_status(&runs[0], "succeeded").await;
 }
 
-/// Whatever was due before somebody has set the schedule, or turned it on again, is no concern of it.
+/// Times that were due before the schedule was set or enabled again are ignored.
 #[tokio::test]
 async fn a_schedule_counts_from_when_it_was_set_or_turned_on() {
     let first = World::new();
@@ -453,7 +453,7 @@ async fn a_schedule_counts_from_when_it_was_set_or_turned_on() {
         ),
     ] {
         world.request(off.0, off.1, off.2).await.expect_status(200);
-        // Nobody has looked while it was off.
+        // No scheduler step ran while it was disabled.
         let firing = json!({"due": hours_from(now, -99).0});
         assert!(world.store.change_records(vec![long_ago("firing", "hello\0hourly", &firing)]).expect("writable"));
         world.request(on.0, on.1, on.2).await.expect_status(200);
@@ -534,7 +534,7 @@ async fn names_are_limited_to_characters_of_addresses_and_keys() {
     }
 }
 
-/// Whoever proves nothing uses up what their own address may ask for, and nothing of the webhook's.
+/// An unauthenticated client uses up the rate limit of its address, and nothing of the webhook's.
 #[tokio::test]
 async fn unauthenticated_clients_cannot_exhaust_a_webhook() {
     let world = secured(ORDERS).await;
@@ -550,7 +550,7 @@ async fn unauthenticated_clients_cannot_exhaust_a_webhook() {
         seen.insert(world.send(wrong(at, "10.0.0.1")).await.status.as_u16());
     }
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), [401, 429]);
-    // Addresses share a table of buckets: one of them may share that of the first by chance, but not all.
+    // Addresses share a table of buckets: one of them may collide with that of the first, but not all.
     let mut other = None;
     for address in ["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"] {
         if world.send(wrong(HOOK, address)).await.status == 401 {
@@ -561,8 +561,8 @@ async fn unauthenticated_clients_cannot_exhaust_a_webhook() {
         .send(from(github(HOOK, "d-1", r#"{"n": 1}"#), other.expect("an address of its own")))
         .await
         .expect_status(202);
-    // Those who may call it share what it takes, however they write its address. All of them come at once: it is not
-    // about how fast they are done.
+    // Authenticated clients share the webhook's rate, however they spell its address. All of them send at once, so the
+    // result does not depend on how fast they finish.
     let (world, mut all) = (Arc::new(world), tokio::task::JoinSet::new());
     for attempt in 0..1_000 {
         let at = if attempt % 2 == 0 { HOOK } else { "/hooks/shop%2forders/%6eew" };

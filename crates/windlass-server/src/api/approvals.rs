@@ -1,4 +1,4 @@
-//! What runs ask of people, and the answers.
+//! Approvals: open questions of runs, and their answers.
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
@@ -21,14 +21,14 @@ pub(crate) struct ApprovalFacts {
     definition: String,
     /// The name of the signal that answers it.
     name: String,
-    /// Where in the run. No two of a run have the same.
+    /// Its path in the run; unique within the run.
     path: String,
     #[schema(value_type = serde_json::Value)]
     title: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     message: Option<Value>,
-    /// A JSON Schema of the answer.
+    /// JSON Schema of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     schema: Option<Value>,
@@ -62,7 +62,7 @@ impl From<Approval> for ApprovalFacts {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ApprovalList {
     items: Vec<ApprovalFacts>,
-    /// The number for `after`, if there may be more.
+    /// The value of `after` for the next page, if there may be one.
     next: Option<i64>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct ApprovalList {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ApprovalQuery {
-    /// Only of this run.
+    /// Only approvals of this run.
     run: Option<String>,
     after: Option<i64>,
     limit: Option<u32>,
@@ -84,7 +84,7 @@ pub(crate) struct ApprovalAnswer {
     data: Value,
 }
 
-/// `{name}` of the path: of a signal, or a path in the run.
+/// `{name}` of the path: the name of a signal, or a path in the run.
 pub(crate) struct ApprovalName(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for ApprovalName {
@@ -95,7 +95,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ApprovalName {
     }
 }
 
-/// What runs ask of people, in the order in which they began to.
+/// Lists open approvals, oldest first.
 #[utoipa::path(get, path = "/api/v1/approvals", tag = "approvals", params(ApprovalQuery), 
     responses((status = 200, body = ApprovalList, description = "a page; `next` is the number for `after`")))]
 pub(crate) async fn list(
@@ -113,8 +113,8 @@ pub(crate) async fn list(
     Ok(axum::Json(ApprovalList { items: found.into_iter().map(Into::into).collect(), next }))
 }
 
-/// Answers what a run asks. One question has one answer: the same again is `repeated`, another one is refused. When the run has
-/// taken the answer, only a call with the same `Idempotency-Key` is known again.
+/// Answers an approval. An approval has one answer: the same answer again is `repeated`, another one is rejected.
+/// After the run has taken the answer, only a call with the same `Idempotency-Key` is recognised as a repeat.
 #[utoipa::path(
     post,
     path = "/api/v1/runs/{run}/approvals/{name}",
@@ -138,13 +138,13 @@ pub(crate) async fn answer(
     extract::Json(given): extract::Json<ApprovalAnswer>,
 ) -> Result<(StatusCode, axum::Json<ControlResponse>), ApiProblem> {
     let repeat_mark = key.map(|key| repeat_mark(&allowed.identity, &key, &name, &given.data));
-    // Before the question is looked for: it may be asked anew, and this is no answer to that.
+    // Checked before looking up the approval: it may be asked again, and this call does not answer the new one.
     if is_repeat(&app, &run, repeat_mark.as_ref()).await? {
         return Ok(accepted(run, "repeated"));
     }
     match send_answer(&app, &run, name, given.data, repeat_mark.clone()).await {
         Ok(answer) => Ok(accepted(run, answer)),
-        // The same call at the same time was faster.
+        // A concurrent identical call was faster.
         Err(_) if is_repeat(&app, &run, repeat_mark.as_ref()).await? => Ok(accepted(run, "repeated")),
         Err(problem) => Err(problem),
     }
@@ -154,7 +154,7 @@ fn accepted(run: String, answer: &'static str) -> (StatusCode, axum::Json<Contro
     (StatusCode::ACCEPTED, axum::Json(ControlResponse { run, delivery: answer, note: None }))
 }
 
-/// What a call with a key is known by, for as long as its run is there: another body is another call.
+/// Returns the mark by which a repeated call is recognised while its run exists; another body is another call.
 fn repeat_mark(identity: &TokenIdentity, key: &str, name: &str, data: &Value) -> String {
     let text = format!("{key}\0{name}\0{}", input_hash(data));
     format!("answered:{}:{}", identity.id, &blake3::hash(text.as_bytes()).to_hex()[..32])
@@ -192,7 +192,7 @@ async fn send_answer(
             RequestOutcome::Duplicate => "repeated",
             RequestOutcome::Ended => return Err(ended(&run)),
         };
-        // After the answer: whoever repeats a call must not hear that it was made when it was not.
+        // Recorded after the answer: a repeated call must not be reported as done if it was not.
         if let Some(mark) = mark {
             app.store.note_request(&run, &mark)?;
         }

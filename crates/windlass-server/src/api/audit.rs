@@ -19,22 +19,22 @@ const MAX_LIMIT: usize = 1_000;
 pub(crate) struct AuditQuery {
     /// The number of the last line seen.
     after: Option<u64>,
-    /// At most so many, 100 if nothing is said.
+    /// Maximum number of lines; 100 by default.
     limit: Option<usize>,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct AuditLines {
-    /// As they are in the log, oldest first.
+    /// Lines as in the log, oldest first.
     #[schema(value_type = Vec<Object>)]
     items: Vec<serde_json::Value>,
-    /// For `after`, if there are more.
+    /// The value of `after` for the next page, if there is one.
     next: Option<u64>,
-    /// The number of the newest line of all: the newest hundred are those after that minus a hundred.
+    /// The number of the newest line. The newest hundred lines are those after this number minus a hundred.
     last: u64,
 }
 
-/// What was changed, by whom, oldest first.
+/// Lists changing calls and their callers, oldest first.
 #[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(AuditQuery), 
     responses((status = 200, body = AuditLines, description = "a page; `next` is the number for `after`")))]
 pub(crate) async fn lines(

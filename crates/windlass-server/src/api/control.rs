@@ -1,4 +1,4 @@
-//! Control: pause, resume, cancel, signal, retry, restart.
+//! Control and steering of runs: pause, resume, cancel, signal, retry, restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use crate::auth::{Allowed, Control, TokenIdentity};
 use crate::problem::codes;
 use crate::{ApiProblem, App};
 
-/// Letters of a reason, a name, a request id.
+/// Maximum length of a reason, a name or a request id.
 const MAX_TEXT_BYTES: usize = 1_024;
 
-/// What became of a request.
+/// The result of a control request.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ControlResponse {
     pub run: String,
-    /// delivered: whoever has the run acts on it now; kept: it is acted on when the run goes on, or when something waits for it;
-    /// dropped: it is for one place, which does not wait for it; repeated: the same was asked before
+    /// delivered: the owner of the run acts on it now; buffered: it takes effect when the run resumes, or when a step
+    /// waits for it; dropped: it is for one step, which does not wait for it; repeated: the same request was made before
     pub delivery: &'static str,
-    /// What that means for a signal that nothing waits for.
+    /// Explanation for a signal that no step waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -40,14 +40,14 @@ pub(crate) struct ControlResponse {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ControlRequest {
-    /// Makes repeats of this call one, as the header `Idempotency-Key` does.
+    /// Idempotency key of this call, like the header `Idempotency-Key`.
     pub request_id: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CancelRequest {
-    /// For whoever looks at the run later.
+    /// Reason shown with the run.
     pub reason: Option<String>,
     pub request_id: Option<String>,
 }
@@ -55,12 +55,12 @@ pub(crate) struct CancelRequest {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SignalRequest {
-    /// What the run waits for.
+    /// The name of the signal.
     pub name: String,
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub data: Value,
-    /// Only the step of this name hears it.
+    /// Deliver only to the step of this name.
     pub place: Option<String>,
     pub request_id: Option<String>,
 }
@@ -68,18 +68,18 @@ pub(crate) struct SignalRequest {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryRequestBody {
-    /// What the new run is to be called. The same id again is the same run.
+    /// Id of the new run. The same id again is the same run.
     pub id: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RestartRequestBody {
-    /// A path as events show it: `sync[3].fetch`, or `sync[3]` for the whole turn.
+    /// A path as in events: `sync[3].fetch`, or `sync[3]` for the whole iteration.
     pub from: String,
-    /// Which of its beginnings, counted from 1; the last if nothing is said.
+    /// The occurrence of the path, counted from 1; the last one by default.
     pub occurrence: Option<u64>,
-    /// New values for variables that what begins there can see.
+    /// New values for variables that are visible at the restart point.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, serde_json::Value>)]
     pub set: BTreeMap<String, Value>,
@@ -103,7 +103,7 @@ pub(crate) struct RestartResponse {
     pub created: bool,
 }
 
-/// Stops a run between two tasks.
+/// Pauses a run between two tasks.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/pause", tag = "control", request_body = Option<ControlRequest>, params(("run" = String, Path)),
     responses((status = 202, description = "asked for, durably", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has ended, or waits for its turn", body = ApiProblem)))]
 pub(crate) async fn pause(
@@ -116,7 +116,7 @@ pub(crate) async fn pause(
     let id = idempotency_id("pause", &allowed.identity, key, body.request_id)?;
     let seen = run.clone();
     if app.read_store(move |app| Ok(find_run(app, &seen)?.status)).await? == RunStatus::Pending {
-        // It stands still already, and goes on when its turn comes: nothing would come of it.
+        // A queued run stands still already and starts when it is admitted, so pausing would have no effect.
         let problem =
             ApiProblem::new(StatusCode::CONFLICT, codes::CONFLICT, format!("the run `{run}` waits for its turn"));
         return Err(problem.hint("cancel it, or pause it when it has begun"));
@@ -124,7 +124,7 @@ pub(crate) async fn pause(
     respond(app, run, id, RunRequest::Pause).await
 }
 
-/// Goes on with a run that was paused, or that nobody runs.
+/// Resumes a run that was paused, or that no process is running.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/resume", tag = "control", request_body = Option<ControlRequest>, params(("run" = String, Path)),
     responses((status = 202, description = "asked for, durably", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has ended", body = ApiProblem)))]
 pub(crate) async fn resume(
@@ -137,7 +137,7 @@ pub(crate) async fn resume(
     let id = idempotency_id("resume", &allowed.identity, key, body.request_id)?;
     let outcome = send_request(&app, &run, id, RunRequest::Resume).await?;
     if outcome == RequestOutcome::Queued {
-        // Nobody has it: it is brought back here, where it finds what it was asked.
+        // No process owns the run: it is reloaded here, where it finds the request.
         match app.engine.resume(&run).await {
             Ok(_) | Err(RuntimeError::Owned { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -146,7 +146,7 @@ pub(crate) async fn resume(
     control_response(run, outcome)
 }
 
-/// Ends a run.
+/// Cancels a run.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/cancel", tag = "control", request_body = Option<CancelRequest>, params(("run" = String, Path)),
     responses((status = 202, description = "asked for, durably", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has ended", body = ApiProblem)))]
 pub(crate) async fn cancel(
@@ -162,7 +162,7 @@ pub(crate) async fn cancel(
     respond(app, run, id, RunRequest::Cancel { reason }).await
 }
 
-/// Tells a run what it waits for, or will wait for. What answers an open question must fit its schema, as its answer must.
+/// Sends a signal to a run. A signal that answers an open approval must match its schema.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/signal", tag = "control", request_body = SignalRequest, params(("run" = String, Path)),
     responses((status = 202, description = "told, durably; `answer` says whether something waits for it", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has ended", body = ApiProblem), (status = 422, description = "it answers a question and does not fit its schema", body = ApiProblem)))]
 pub(crate) async fn signal(
@@ -192,7 +192,7 @@ pub(crate) async fn signal(
     }
 }
 
-/// The answer to a signal that nothing waits for, as the run stands.
+/// Returns the result of a signal that no step of the run currently waits for.
 async fn undelivered_signal(
     app: &App,
     run: &str,
@@ -204,11 +204,11 @@ async fn undelivered_signal(
     let (run, name, payload, place) = (run.to_owned(), Arc::from(name), payload.clone(), place.map(Arc::from));
     let inspect = move |app: &App| {
         let row = find_run(app, &run)?;
-        // How one has ended, or why it was set aside, is told by what becomes of the request.
+        // For an ended or quarantined run, the request itself reports the problem.
         if row.status.is_final() || row.status == RunStatus::Quarantined {
             return Ok(None);
         }
-        // One that cannot be read is told all the same.
+        // A run whose plan cannot be read gets the signal all the same.
         let Ok(program) = app.engine.program(&row.plan) else { return Ok(None) };
         let stored = || StoredRun::load(app.store.as_ref(), row, program.clone()).ok().map(|seen| seen.image.state);
         let delivery =
@@ -218,9 +218,9 @@ async fn undelivered_signal(
     app.read_store(inspect).await
 }
 
-/// Does again what has failed in a run, as a new run.
+/// Retries the failed parts of a run as a new run.
 ///
-/// What had gone well is taken over, as long as it is asked for the same.
+/// Successful results are reused as long as their inputs are the same.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/retry", tag = "control", request_body = Option<RetryRequestBody>, params(("run" = String, Path)),
     responses((status = 202, description = "the new run is started", body = RetryResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has not ended, or nothing in it has failed", body = ApiProblem)))]
 pub(crate) async fn retry(
@@ -236,7 +236,7 @@ pub(crate) async fn retry(
     Ok((StatusCode::ACCEPTED, axum::Json(retried)).into_response())
 }
 
-/// Does a run again from a step or a turn on, as a new run.
+/// Restarts a run from a step or an iteration, as a new run.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/restart", tag = "control", request_body = RestartRequestBody, params(("run" = String, Path)),
     responses((status = 202, description = "the new run is started", body = RestartResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 422, description = "nothing has begun there, or it sees no such variable", body = ApiProblem)))]
 pub(crate) async fn restart(
@@ -259,7 +259,7 @@ pub(crate) async fn restart(
     Ok((StatusCode::ACCEPTED, axum::Json(restarted)).into_response())
 }
 
-/// An old run is replayed first: that is long, and computes.
+/// Forks a run. The old run is replayed first, which is a long computation.
 async fn run_fork<F, E: Into<ApiProblem>>(
     app: &App,
     fork: impl FnOnce(App) -> F + Send + 'static,
@@ -271,7 +271,7 @@ where
     app.compute(move |app| handle.block_on(fork(app.clone())).map_err(Into::into)).await
 }
 
-/// Whoever names a turn that never was is told how many there were.
+/// Adds the number of iterations to the error about an iteration that does not exist.
 fn with_iteration_hint(app: &App, error: RuntimeError) -> ApiProblem {
     let loop_path = match &error {
         RuntimeError::NoSuchPath { run, path, .. } => path.rfind('[').map(|end| (run.clone(), path[..end].to_owned())),
@@ -313,7 +313,7 @@ fn control_response(run: String, outcome: RequestOutcome) -> Result<Response, Ap
     Ok((StatusCode::ACCEPTED, axum::Json(ControlResponse { run, delivery: answer, note: None })).into_response())
 }
 
-/// What makes repeats of one call one: for each kind of call and each token apart.
+/// Returns the idempotency id of a call. The scope of an idempotency key is one operation and one token.
 fn idempotency_id(
     kind: &str,
     identity: &TokenIdentity,

@@ -1,4 +1,4 @@
-//! Definitions: register, look at, check.
+//! Definitions: register, read, check.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,29 +19,29 @@ use crate::catalog::{Definition, RegistrationError, RegistrationResult, Version}
 use crate::problem::codes;
 use crate::{ApiProblem, App, DefinitionDraft};
 
-/// Definitions in one page.
+/// Default and maximum number of definitions per page.
 const DEFAULT_PAGE_SIZE: u32 = 100;
 const MAX_PAGE_SIZE: u32 = 1_000;
 
-/// Letters in a label.
+/// Maximum length of a label.
 const MAX_LABEL_BYTES: usize = 256;
 
-/// A definition that somebody hands in.
+/// A definition to be registered.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RegisterRequest {
     /// The text of the definition.
     pub source: String,
-    /// What it is to be called. It counts more than the name in the text; one of the two must be there.
+    /// Name of the definition. It overrides the name in the text; one of the two is required.
     pub name: Option<String>,
-    /// loom, noetl or zenflow, if the text leaves it open.
+    /// loom, noetl or zenflow, if the text does not determine it.
     pub dialect: Option<String>,
-    /// Which workers may do its tasks: those that have all of these. They are part of the version.
+    /// Labels that a worker must all have to run its tasks. They are part of the version.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
 
-/// A definition to be looked at only.
+/// A definition to be checked without registering it.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckRequest {
@@ -60,13 +60,13 @@ pub(crate) struct TriggerSummary {
 pub(crate) struct RegisterResponse {
     pub name: String,
     pub version: u64,
-    /// Of its plan: the same text with the same definitions around it has the same.
+    /// Hash of the plan: the same text with the same referenced definitions has the same hash.
     pub hash: String,
     pub dialect: String,
     pub registered_at: String,
-    /// It is not what starts took before.
+    /// The version differs from the one that new runs used before.
     pub is_new: bool,
-    /// As `windlass check --json` gives them.
+    /// As in `windlass check --json`.
     #[schema(value_type = Vec<Object>)]
     pub warnings: Vec<DiagnosticReport>,
     pub triggers: Vec<TriggerSummary>,
@@ -77,7 +77,7 @@ pub(crate) struct CheckResponse {
     pub valid: bool,
     pub name: Option<String>,
     pub dialect: Option<String>,
-    /// As `windlass check --json` gives them.
+    /// As in `windlass check --json`.
     #[schema(value_type = Vec<Object>)]
     pub problems: Vec<DiagnosticReport>,
     /// Nodes and edges, if it is valid.
@@ -93,19 +93,19 @@ pub(crate) struct DefinitionSummary {
     pub dialect: String,
     pub hash: String,
     pub registered_at: String,
-    /// The token by which it was registered.
+    /// Name of the token that registered it.
     pub by: String,
-    /// Its triggers may start runs.
+    /// Whether its triggers may start runs.
     pub enabled: bool,
     pub triggers: Vec<TriggerSummary>,
-    /// What is wrong with its file, where definitions are files (`windlass dev`); what is registered is the last good one.
+    /// Problems of its file in development mode (`windlass dev`); the last valid version stays registered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
     pub problems: Vec<DiagnosticReport>,
 }
 
 impl DefinitionSummary {
-    /// Of a file that was never registered.
+    /// Describes a file that was never registered.
     fn broken(name: &str, problems: Vec<DiagnosticReport>) -> DefinitionSummary {
         DefinitionSummary {
             name: name.to_owned(),
@@ -133,7 +133,7 @@ pub(crate) struct TriggerInfo {
 pub(crate) struct DefinitionDetail {
     pub name: String,
     pub version: u64,
-    /// How many there are.
+    /// Number of versions.
     pub versions: u64,
     pub dialect: String,
     pub hash: String,
@@ -141,13 +141,13 @@ pub(crate) struct DefinitionDetail {
     pub registered_at: String,
     pub by: String,
     pub enabled: bool,
-    /// Nothing starts it any more since then.
+    /// Time of its removal; nothing starts it since then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_at: Option<String>,
     pub labels: BTreeMap<String, String>,
     pub parameters: Vec<ParameterInfo>,
     pub triggers: Vec<TriggerInfo>,
-    /// What it needs to run.
+    /// Tools that it needs.
     pub tools: Vec<String>,
 }
 
@@ -159,9 +159,9 @@ pub(crate) struct VersionSummary {
     pub registered_at: String,
     pub by: String,
     pub labels: BTreeMap<String, String>,
-    /// The one that starts take. None is when the definition is removed.
+    /// Whether new runs use this version. False for all versions of a removed definition.
     pub current: bool,
-    /// Nothing starts the definition any more since then.
+    /// Time of the definition's removal; nothing starts it since then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_at: Option<String>,
 }
@@ -176,10 +176,10 @@ pub(crate) struct EnabledResponse {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DefinitionListQuery {
-    /// A part of the name.
+    /// Part of the name.
     search: Option<String>,
     limit: Option<u32>,
-    /// The name that the page before ended with.
+    /// The last name of the previous page.
     after: Option<String>,
 }
 
@@ -188,7 +188,7 @@ pub(crate) struct DefinitionListQuery {
 #[into_params(parameter_in = Query)]
 pub(crate) struct VersionsQuery {
     limit: Option<u32>,
-    /// The version that the page before ended with.
+    /// The last version of the previous page.
     before: Option<u64>,
 }
 
@@ -196,14 +196,14 @@ pub(crate) struct VersionsQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct GraphQuery {
-    /// Which version; the current one if nothing is said.
+    /// The version; the current one by default.
     version: Option<u64>,
 }
 
 /// Registers a definition.
 ///
-/// It is compiled with what is registered: calls and includes never come from a disk. The same text with the same labels
-/// again is the same version; other labels make another. Runs that have begun go on with the version they have.
+/// It is compiled against the registered definitions: calls and includes never come from a disk. The same text with
+/// the same labels again is the same version; different labels make a new one. Running runs keep their version.
 #[utoipa::path(post, path = "/api/v1/definitions", tag = "definitions", request_body = RegisterRequest,
     responses((status = 201, description = "registered", body = RegisterResponse), (status = 200, description = "nothing new", body = RegisterResponse),
         (status = 422, description = "it has problems; each is in `problems`", body = ApiProblem)))]
@@ -225,7 +225,7 @@ pub(crate) async fn register(
     Ok((status, axum::Json(register_response(registration))).into_response())
 }
 
-/// Looks at a definition without registering it.
+/// Checks a definition without registering it.
 #[utoipa::path(post, path = "/api/v1/definitions/check", tag = "definitions", request_body = CheckRequest,
     responses((status = 200, description = "what is wrong with it, and its graph if nothing is", body = CheckResponse)))]
 pub(crate) async fn check(
@@ -252,7 +252,7 @@ pub(crate) async fn check(
     checked.await.map(axum::Json)
 }
 
-/// All definitions, by name.
+/// Lists all definitions by name.
 #[utoipa::path(get, path = "/api/v1/definitions", tag = "definitions", params(DefinitionListQuery),
     responses((status = 200, description = "a page; `next` is the name for `after`", body = ListPage<DefinitionSummary>)))]
 pub(crate) async fn list(
@@ -273,14 +273,14 @@ pub(crate) async fn list(
         item.problems = problems.remove(item.name.as_str()).unwrap_or_default();
     }
     if !more {
-        // Files that never were good: there is nothing to start, and something to look at.
+        // Files that were never valid: they cannot be started, but their problems are shown.
         problems.retain(|name, _| app.definitions.get(name).is_none() && name.to_lowercase().contains(&search));
         items.extend(problems.into_iter().map(|(name, problems)| DefinitionSummary::broken(&name, problems)));
     }
     Ok(axum::Json(ListPage { items, next }))
 }
 
-/// A definition as starts take it.
+/// Returns the current version of a definition.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}", tag = "definitions",
     params(("name" = String, Path, description = "a `/` in it is written `%2F`")),
     responses((status = 200, description = "its current version", body = DefinitionDetail), (status = 404, description = "there is none", body = ApiProblem)))]
@@ -292,7 +292,7 @@ pub(crate) async fn get(
     app.read_store(move |app| detail(app, &name, None)).await.map(axum::Json)
 }
 
-/// The versions of a definition, newest first.
+/// Lists the versions of a definition, newest first.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/versions", tag = "definitions", params(("name" = String, Path), VersionsQuery),
     responses((status = 200, description = "a page; `next` is the number for `before`", body = ListPage<VersionSummary>), (status = 404, description = "there is no such definition", body = ApiProblem)))]
 pub(crate) async fn versions(
@@ -324,7 +324,7 @@ pub(crate) async fn versions(
     .await
 }
 
-/// One version of a definition.
+/// Returns one version of a definition.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/versions/{version}", tag = "definitions",
     params(("name" = String, Path), ("version" = u64, Path)),
     responses((status = 200, description = "as it was registered", body = DefinitionDetail), (status = 404, description = "there is none", body = ApiProblem)))]
@@ -337,7 +337,7 @@ pub(crate) async fn version(
     app.read_store(move |app| detail(app, &name, Some(number))).await.map(axum::Json)
 }
 
-/// What can happen in a definition.
+/// Returns the graph of a definition.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/graph", tag = "definitions", params(("name" = String, Path), GraphQuery),
     responses((status = 200, description = "nodes and edges", body = Object), (status = 404, description = "there is none", body = ApiProblem)))]
 pub(crate) async fn graph(
@@ -353,7 +353,7 @@ pub(crate) async fn graph(
     .await
 }
 
-/// Lets the triggers of a definition start runs.
+/// Enables the triggers of a definition.
 #[utoipa::path(post, path = "/api/v1/definitions/{name}/enable", tag = "definitions", params(("name" = String, Path)),
     responses((status = 200, description = "they may", body = EnabledResponse), (status = 404, description = "there is none", body = ApiProblem)))]
 pub(crate) async fn enable(
@@ -364,7 +364,7 @@ pub(crate) async fn enable(
     set_enabled(app, name, true).await
 }
 
-/// Keeps the triggers of a definition from starting runs.
+/// Disables the triggers of a definition.
 #[utoipa::path(post, path = "/api/v1/definitions/{name}/disable", tag = "definitions", params(("name" = String, Path)),
     responses((status = 200, description = "they may not", body = EnabledResponse), (status = 404, description = "there is none", body = ApiProblem)))]
 pub(crate) async fn disable(
@@ -492,12 +492,12 @@ fn detail(app: &App, name: &str, number: Option<u64>) -> Result<DefinitionDetail
     })
 }
 
-/// A definition by its name, or the problem that there is none.
+/// Finds a definition by name, or returns a not-found problem.
 pub(crate) fn find(app: &App, name: &str) -> Result<Arc<Definition>, ApiProblem> {
     app.definitions.get(name).ok_or_else(|| unknown_definition(app, name))
 }
 
-/// The same, or one that was removed: runs of it may still be there.
+/// Finds a definition, including a removed one, which may still have runs.
 fn find_any(app: &App, name: &str) -> Result<Arc<Definition>, ApiProblem> {
     app.definitions.get(name).or_else(|| app.definitions.removed(name)).ok_or_else(|| unknown_definition(app, name))
 }
@@ -515,7 +515,7 @@ pub(crate) fn unknown_definition(app: &App, name: &str) -> ApiProblem {
     }
 }
 
-/// A version of a definition with its program; the current one if none is named.
+/// Finds a version of a definition with its program; the current version by default.
 pub(crate) fn find_version(
     app: &App,
     name: &str,

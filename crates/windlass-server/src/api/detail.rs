@@ -1,4 +1,4 @@
-//! One run with all that is known of it.
+//! One run in full detail.
 
 use std::sync::Arc;
 
@@ -21,63 +21,63 @@ use crate::triggers::{QueuePositionInfo, find_queue_position};
 use crate::workers::QueueInfo;
 use crate::{ApiProblem, App};
 
-/// Bytes of stored values that are put into one answer; what is beyond stays a reference, to be asked for by its hash.
+/// Maximum total size of stored values in one response; values beyond it stay references, to be fetched by hash.
 const MAX_INLINE_BYTES: u64 = 1024 * 1024;
 
-/// Children of a run that are listed with it; `GET /runs?parent=` has all.
+/// Maximum number of listed child runs; `GET /runs?parent=` lists all.
 const MAX_CHILDREN: u32 = 50;
 
-/// Waits that are told with a run.
+/// Maximum number of listed waits.
 const MAX_WAITS: usize = 200;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunDetail {
     #[serde(flatten)]
     pub summary: RunSummary,
-    /// The process that runs it, if one does.
+    /// The process that runs it, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The run that it was made from.
+    /// The run from which it was forked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<RunOrigin>,
-    /// Runs that it has called, newest first; the first so many.
+    /// Child runs, newest first, up to the limit.
     pub children: Vec<RunSummary>,
     #[schema(value_type = serde_json::Value)]
     pub input: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     pub output: Option<Value>,
-    /// What it has answered before it ended.
+    /// The reply it gave before it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     pub reply: Option<Value>,
-    /// What it waits for somebody to tell it.
+    /// Signals it waits for.
     pub waits: Vec<WaitInfo>,
-    /// Tasks of it that no worker has taken yet, by what a worker must have for them.
+    /// Its tasks that no worker has leased yet, by required tool and labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits_for_worker: Vec<QueueInfo>,
-    /// While it is pending: which runs of its trigger go before it.
+    /// While it is pending: its position in the queue of its trigger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_position: Option<QueuePositionInfo>,
     #[schema(value_type = serde_json::Value)]
     pub usage: Value,
     pub ticks: u64,
-    /// What goes on in it: a tree, as `windlass status --json` gives it.
+    /// The current activity: a tree, as in `windlass status --json`.
     #[schema(value_type = Vec<Object>)]
     pub current: Value,
-    /// The top-level steps that have ended, by name, as `windlass run --json` gives them.
+    /// The top-level steps that have ended, by name, as in `windlass run --json`.
     #[schema(value_type = Object)]
     pub steps: Value,
 }
 
-/// Which run another was made from, and where.
+/// The run from which another was forked, and the path.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunOrigin {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<String>,
-    /// What was done anew first.
+    /// The restart point.
     pub from: String,
 }
 
@@ -93,7 +93,7 @@ impl RunOrigin {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WaitInfo {
-    /// The signal that answers it.
+    /// The name of the signal that ends the wait.
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -101,13 +101,13 @@ pub(crate) struct WaitInfo {
     pub since: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// What somebody is asked: `title`, `message`, `schema` of the answer.
+    /// The form shown to the user: `title`, `message`, `schema` of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     pub form: Option<Value>,
 }
 
-/// Looks at a run: in memory if it is there, else in the store.
+/// Loads a run, from memory if it is resident, otherwise from the store.
 pub(crate) async fn load_detail(app: &App, run: String) -> Result<RunDetail, ApiProblem> {
     let live = app.resident_state(&run).await?;
     app.read_store(move |app| {
@@ -134,7 +134,7 @@ pub(crate) async fn load_detail(app: &App, run: String) -> Result<RunDetail, Api
 }
 
 fn ended_detail(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, ApiProblem> {
-    // The report can be read even if the plan cannot.
+    // The report is readable even if the plan is not.
     let program = app.engine.program(&row.plan).ok();
     let plan = program.as_ref().map(|program| &program.plan);
     let mut left = MAX_INLINE_BYTES;
@@ -163,7 +163,7 @@ fn ended_detail(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetai
     })
 }
 
-/// What of it can be read is shown; what cannot is most likely the reason.
+/// Describes a quarantined run as far as it is readable; the unreadable part is most likely the reason.
 fn quarantined_detail(app: &App, row: &RunRow, reason: &ErrorInfo) -> Result<RunDetail, ApiProblem> {
     let mut summary = RunSummary::from_row(app, row);
     summary.error = Some(RunError::from_error(&with_run_hint(reason.clone(), &row.run), None));
@@ -215,7 +215,7 @@ fn open_detail(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -
     })
 }
 
-/// Bounds are those of the version that starts take now.
+/// Returns the newest program of the definition, whose concurrency limits apply.
 fn newest_program(app: &App, row: &RunRow, run_program: &Arc<Program>) -> Result<Arc<Program>, ApiProblem> {
     match app.definitions.get(&row.definition) {
         Some(definition) => Ok(app.engine.program(&definition.current.plan())?),
@@ -229,7 +229,7 @@ fn children(app: &App, row: &RunRow) -> Result<Vec<RunSummary>, ApiProblem> {
     Ok(rows.iter().map(|row| RunSummary::from_row(app, row)).collect())
 }
 
-/// What a run that has ended was started with: its first event tells, if that is still kept; else its state does.
+/// Returns the input of an ended run, from its first event if that is retained, otherwise from its state.
 fn first_input(app: &App, row: &RunRow, left: &mut u64) -> Result<Value, ApiProblem> {
     if app.engine.program(&row.plan).is_ok_and(|program| program.plan.redaction.inputs) {
         return Ok(windlass_core::redacted_value());

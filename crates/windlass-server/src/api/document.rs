@@ -1,5 +1,5 @@
-//! What the routes do not say themselves: ids that nothing else has, refusals that can meet every call, and how callers
-//! prove who they are.
+//! Completes the generated OpenAPI document: unique operation ids, errors common to all calls, and the authentication
+//! schemes.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::auth::guard::{SCHEME, SIGNATURE};
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
 
-/// Refusals that are no single route's: status, name and meaning.
+/// Errors that are not specific to a route: status, name and meaning.
 const COMMON_ERRORS: [(&str, &str, &str); 8] = [
     ("400", "BadRequest", "the body, the query or a header does not fit"),
     ("401", "Unauthenticated", "there is no such token, or no proof"),
@@ -26,7 +26,7 @@ const COMMON_ERRORS: [(&str, &str, &str); 8] = [
     ("503", "Unavailable", "not now: the server stops, or its store is busy or full"),
 ];
 
-/// Makes one document of what the routes have said.
+/// Completes the document generated from the routes.
 pub(crate) fn finish(mut document: OpenApi) -> OpenApi {
     let components = document.components.get_or_insert_default();
     declare_schemes(components);
@@ -36,7 +36,7 @@ pub(crate) fn finish(mut document: OpenApi) -> OpenApi {
         response.content.insert(PROBLEM.to_owned(), problem.into());
         components.responses.insert(name.to_owned(), response.into());
     }
-    // The document has no sign for the rest of a path.
+    // OpenAPI has no syntax for the rest of a path.
     document.paths.paths = std::mem::take(&mut document.paths.paths)
         .into_iter()
         .map(|(path, item)| (path.replace("{*", "{"), item))
@@ -52,7 +52,8 @@ pub(crate) fn finish(mut document: OpenApi) -> OpenApi {
     document
 }
 
-/// The names of the queries of all operations that ask for a token. What a webhook takes is its definition's business.
+/// Returns the query parameter names of all operations that require a token. The parameters of a webhook are defined
+/// by its definition.
 pub(crate) fn query_names(mut document: OpenApi) -> BTreeMap<(String, &'static str), Vec<String>> {
     let mut names = BTreeMap::new();
     for (path, item) in &mut document.paths.paths {
@@ -81,7 +82,7 @@ fn complete(operation: &mut Operation, method: &str, has_several_methods: bool) 
     let is_signed = requires(operation, SIGNATURE);
     let tag = operation.tags.iter().flatten().next().cloned().unwrap_or_default();
     let id = operation.operation_id.take().unwrap_or_default();
-    // One handler of a hook serves several methods.
+    // One webhook handler serves several methods.
     operation.operation_id = Some(match has_several_methods && is_signed {
         true => format!("{tag}_{id}_{method}"),
         false => format!("{tag}_{id}"),
@@ -106,10 +107,10 @@ fn complete(operation: &mut Operation, method: &str, has_several_methods: bool) 
     let is_guarded = is_signed || requires(operation, SCHEME);
     for (status, name, _) in COMMON_ERRORS {
         let applies = match status {
-            // A query that it does not take is refused, too.
+            // An unknown query parameter is rejected as well.
             "400" => takes_parameters || is_guarded,
             "413" => has_body,
-            // A delivery may be of any type.
+            // A delivery may have any content type.
             "415" => has_body && !is_signed,
             "421" => true,
             _ => is_guarded,
@@ -126,7 +127,7 @@ fn requires(operation: &Operation, scheme: &str) -> bool {
     all.filter_map(|one| serde_json::to_value(one).ok()).any(|one| one.get(scheme).is_some())
 }
 
-/// What somebody sends to a trigger.
+/// Returns the request body of a delivery to a trigger.
 fn delivery_body() -> RequestBody {
     let mut body = RequestBody::new();
     body.description = Some("JSON as data, text as text, anything else as `{$content-type, $content}`".to_owned());

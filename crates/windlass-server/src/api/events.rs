@@ -1,4 +1,4 @@
-//! What a run tells: as a stream, or page by page; and which runs have changed.
+//! The events of a run, as a stream or in pages, and the feed of changed runs.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -16,14 +16,14 @@ use crate::auth::{Allowed, Read};
 use crate::streams::{EventTail, StreamFormat, stream_response};
 use crate::{ApiProblem, App};
 
-/// Events in one page.
+/// Default and maximum number of events per page.
 const DEFAULT_EVENTS: u32 = 200;
 const MAX_EVENTS: u32 = 5_000;
 
-/// Events that are looked at for one page.
+/// Maximum number of events scanned for one page.
 const MAX_EVENTS_SCANNED: u64 = 20_000;
 
-/// Journal rows read at once for a page.
+/// Journal rows read together for a page.
 const ROW_PAGE_SIZE: u32 = 16;
 
 const SSE: &str = "text/event-stream";
@@ -33,19 +33,18 @@ const NDJSON: &str = "application/x-ndjson";
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventsQuery {
-    /// The number of the newest event that is known already. `Last-Event-ID` says the same, and counts more.
+    /// The number of the newest known event. The header `Last-Event-ID` overrides it.
     #[serde(default)]
     after: u64,
-    /// Of a page; a stream has no end but the run's.
+    /// Maximum number of events of a page; a stream ends with the run.
     limit: Option<u32>,
     /// False: a stream ends at the newest event.
     follow: Option<bool>,
-    /// Only events of this place and of what is inside of it: `sync[3].fetch`, or `sync[].fetch` for all turns. Of a page
-    /// only.
+    /// Only events at this path and inside it: `sync[3].fetch`, or `sync[].fetch` for all iterations. For pages only.
     path: Option<String>,
-    /// Only events of this type, or of several with commas between them. One that there cannot be is refused. Of a page only.
+    /// Only events of this type, or of several types separated by commas. Impossible types are rejected. For pages only.
     r#type: Option<String>,
-    /// Only events from this time on, RFC 3339. Of a page only.
+    /// Only events from this time on, RFC 3339. For pages only.
     since: Option<String>,
 }
 
@@ -55,7 +54,7 @@ impl EventsQuery {
     }
 }
 
-/// Which events a page has.
+/// The event filter of a page.
 struct EventFilter {
     path: Option<String>,
     types: EventTypes,
@@ -74,7 +73,7 @@ impl EventFilter {
     }
 }
 
-/// Whether an event's path is at a place or inside of it; `[]` stands for any turn.
+/// Returns whether an event's path is at a location or inside it; `[]` stands for any iteration.
 fn is_inside(path: &str, location: &str) -> bool {
     let mut rest = path;
     for (at, part) in location.split("[]").enumerate() {
@@ -92,7 +91,7 @@ fn is_inside(path: &str, location: &str) -> bool {
     rest.is_empty() || rest.starts_with(['.', '['])
 }
 
-/// What follows `[3]`, or `.3` where a dialect writes turns with dots.
+/// Returns the rest after `[3]`, or after `.3` where a dialect writes iterations with dots.
 fn after_iteration(path: &str) -> Option<&str> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if let Some((number, after)) = path.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
@@ -103,11 +102,12 @@ fn after_iteration(path: &str) -> Option<&str> {
     digits(number).then_some(after)
 }
 
-/// The events of a run.
+/// Returns the events of a run.
 ///
-/// `Accept: text/event-stream` gives each as SSE with its number as `id`, `Accept: application/x-ndjson` one a line, anything
-/// else a page, which `path`, `type` and `since` make smaller: it may then be empty and have a `next` all the same, where much
-/// had to be looked at. A stream goes on until the run has ended and then says `end`; a quiet one says that it is alive.
+/// `Accept: text/event-stream` streams them as SSE with the sequence number as `id`, `Accept: application/x-ndjson`
+/// one per line. Anything else returns a page, which `path`, `type` and `since` filter; a filtered page may be empty
+/// and still have a `next`, if many events had to be scanned. A stream ends with an `end` message when the run has
+/// ended, and sends keep-alive messages while it is quiet.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/events", tag = "events",
     params(("run" = String, Path), EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "as browsers send it when they connect again")),
     responses((status = 200, description = "a page; `next` is the number for `after`", content((Page<Object> = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
@@ -132,7 +132,7 @@ pub(crate) async fn events(
     }
     let id = run.clone();
     let row = app.read_store(move |app| Ok(find_run(app, &id)?)).await?;
-    // What an ended run has said is all in the store.
+    // All events of an ended run are in the store.
     let follow = query.follow.unwrap_or(true) && !row.status.is_final();
     Ok(stream_response(kind, EventTail::open(app, row, after, format, follow).await?))
 }
@@ -164,9 +164,9 @@ async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<R
         let mut events = StoredEvents::new(row.run.clone(), after);
         let mut pieces: Vec<StoredEvent> = Vec::new();
         let mut more = true;
-        // What does not fit is looked at, too: after so much of it whoever asks goes on by itself.
+        // The scan is limited; beyond the limit the client continues with `next`.
         while more && pieces.len() <= limit && events.last_seq().saturating_sub(after) < MAX_EVENTS_SCANNED {
-            // Where only some are wanted, a row may be all that is: it holds up to thousands.
+            // With a filter, one row may suffice: it contains up to thousands of events.
             let rows = if filter.is_all() { ROW_PAGE_SIZE } else { 1 };
             let read = events.read_rows(app.store.as_ref(), rows)?;
             more = !read.is_empty();
@@ -190,10 +190,10 @@ async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<R
     Ok(axum::Json(page.await?).into_response())
 }
 
-/// Runs that are made or change their status, as they do.
+/// Streams created runs and status changes.
 ///
-/// SSE: `event: run` with a run as the list has it; `event: resync` when too much has changed to be told: whoever shows a
-/// list asks for it anew.
+/// SSE: `event: run` with a run as in the list; `event: resync` when too many runs have changed: the client then
+/// reloads its list.
 #[utoipa::path(get, path = "/api/v1/runs/changes", tag = "events",
     responses((status = 200, description = "a stream without an end", content((String = "text/event-stream")))))]
 pub(crate) async fn changes(_: Allowed<Read>, State(app): State<App>) -> Response {

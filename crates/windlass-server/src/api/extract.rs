@@ -1,4 +1,5 @@
-//! What handlers take out of a request. Whatever does not fit is refused as a problem that says where and what would.
+//! Extractors of handlers. A value that does not fit is rejected with a problem that names the location and the
+//! expected form.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Request};
@@ -17,13 +18,13 @@ use super::objects::StrictObjects;
 use crate::ApiProblem;
 use crate::problem::codes;
 
-/// Letters of a definition's name.
+/// Maximum length of a definition's name.
 const MAX_NAME_BYTES: usize = 256;
 
-/// Letters of an idempotency key.
+/// Maximum length of an idempotency key.
 const MAX_KEY_BYTES: usize = 256;
 
-/// The most bytes of a request's body, with every request.
+/// Maximum size of a request body, attached to every request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MaxBodyBytes(pub usize);
 
@@ -34,7 +35,7 @@ impl MaxBodyBytes {
     }
 }
 
-/// A body that must be JSON of this form.
+/// A required JSON body of this form.
 pub(crate) struct Json<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
@@ -52,7 +53,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     }
 }
 
-/// A body that may be left out.
+/// An optional JSON body.
 pub(crate) struct MaybeJson<T>(pub T);
 
 impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson<T> {
@@ -70,14 +71,14 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson
     }
 }
 
-/// All of a body, if it is not too large.
+/// Reads a whole body, unless it is too large.
 pub(crate) async fn read_body(body: Body, max_bytes: usize) -> Result<Bytes, ApiProblem> {
     let too_large = || {
         let detail = format!("the body has more than {max_bytes} bytes");
         ApiProblem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
             .hint("the operator can raise `server.max_body_bytes` in windlass.toml")
     };
-    // Whoever says so before sending it is told before sending it.
+    // A client that announces the size is rejected before it sends the body.
     if body.size_hint().lower() > max_bytes as u64 {
         return Err(too_large());
     }
@@ -93,7 +94,7 @@ pub(crate) async fn read_body(body: Body, max_bytes: usize) -> Result<Bytes, Api
     })
 }
 
-/// What is packed could be of any size when it is unpacked, so nothing is.
+/// Rejects compressed bodies, since their decompressed size is unknown.
 pub(crate) fn reject_content_encoding(headers: &HeaderMap) -> Result<(), ApiProblem> {
     let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
     match codings.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
@@ -120,7 +121,8 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiProblem> {
     Err(problem.hint("send the header `Content-Type: application/json`"))
 }
 
-/// The one way in which JSON of others becomes data: it must be JSON, fit, and say nothing twice.
+/// Parses JSON from outside. All such JSON comes through here: it must be valid, match the type and have no duplicate
+/// keys.
 pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiProblem> {
     let location = |line: usize, column: usize| format!("line {line}, column {column} of the body");
     let text = std::str::from_utf8(bytes).map_err(|_| ApiProblem::bad_request("the body is no UTF-8"))?;
@@ -142,7 +144,7 @@ pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiProb
     Ok(parsed)
 }
 
-/// Libraries speak of the types of the program; whoever sends JSON knows those of JSON.
+/// Translates the Rust type names in library messages to JSON terms.
 fn translate_error(why: &str) -> String {
     const WORDS: [(&str, &str); 5] = [
         ("invalid digit found in string", "it must be a whole number"),
@@ -161,7 +163,7 @@ fn translate_error(why: &str) -> String {
     }
 }
 
-/// What serde says, with the name that was probably meant.
+/// Builds the problem for a serde error, with a suggestion for the name.
 fn mismatch_problem(why: &str, what: &str) -> ApiProblem {
     let why = &translate_error(why);
     let problem = ApiProblem::bad_request(format!("{what} does not fit: {why}"));
@@ -178,7 +180,7 @@ fn mismatch_problem(why: &str, what: &str) -> ApiProblem {
     }
 }
 
-/// The part of an address after `?`.
+/// The query of the URL.
 pub(crate) struct Query<T>(pub T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Query<T> {
@@ -189,7 +191,8 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Query<T
     }
 }
 
-/// Refuses what the route does not take, whether or not its handler looks at the query. Called where whoever asks is known.
+/// Rejects query parameters that the route does not declare, whether or not its handler reads the query. Called after
+/// the caller was identified.
 pub(crate) fn check_query(parts: &Parts) -> Result<(), ApiProblem> {
     if parts.uri.query().is_none_or(str::is_empty) {
         return Ok(());
@@ -242,7 +245,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RunId {
     }
 }
 
-/// A run in a query: what cannot be one finds nothing, and is a slip.
+/// Checks a run id in a query: an impossible id is an error, not an empty result.
 pub(crate) fn check_run_id(name: &str, given: Option<&str>) -> Result<(), ApiProblem> {
     match given.filter(|id| !is_run_id(id)) {
         None => Ok(()),
@@ -252,12 +255,12 @@ pub(crate) fn check_run_id(name: &str, given: Option<&str>) -> Result<(), ApiPro
     }
 }
 
-/// What a new run may be called: what has a route of its own is no run.
+/// Returns whether a new run may have this id: names of routes are reserved.
 pub(crate) fn is_new_run_id(id: &str) -> bool {
     is_run_id(id) && !matches!(id, "changes" | "counts")
 }
 
-/// `{name}` of the path: a definition. A `/` in it is written `%2F`.
+/// `{name}` of the path: a definition. A `/` in it is written as `%2F`.
 pub(crate) struct DefinitionName(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for DefinitionName {
@@ -272,7 +275,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DefinitionName {
     }
 }
 
-/// One parameter of the path, with its percent signs undone.
+/// Returns one parameter of the path, percent-decoded.
 pub(crate) async fn path_parameter<S: Send + Sync>(
     parts: &mut Parts,
     state: &S,
@@ -285,27 +288,27 @@ pub(crate) async fn path_parameter<S: Send + Sync>(
     found.ok_or_else(|| ApiProblem::not_found(format!("the path has no `{parameter}`")))
 }
 
-/// Of a definition: what has a route of its own is none.
+/// Returns whether a definition may have this name: names of routes are reserved.
 pub(crate) fn is_definition_name(name: &str) -> bool {
     is_path_segment(name) && name != "check"
 }
 
-/// What may be a part of an address and of a record's key.
+/// Returns whether a name is valid in paths and record keys.
 pub(crate) fn is_path_segment(name: &str) -> bool {
     let fits = !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.chars().any(char::is_control);
     fits && !matches!(name, "." | "..")
 }
 
-/// What is said of names that are none.
+/// The rules for names, as a hint.
 pub(crate) const NAME_RULES: &str =
     "a name has 1 to 256 bytes, no line ends or control letters, and is not `.`, `..` or `check`";
 
-/// What somebody has written, as far as it can be repeated to them.
+/// Returns text of the caller in a form that is safe to repeat in a message.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(80).collect()
 }
 
-/// The header that makes repeats of a call one.
+/// The `Idempotency-Key` header.
 pub(crate) struct IdempotencyKey(pub Option<String>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
@@ -328,7 +331,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     }
 }
 
-/// How many of a list are wanted at once.
+/// Returns the page size, or rejects one outside the range.
 pub(crate) fn page_size(requested: Option<u32>, default: u32, max: u32) -> Result<u32, ApiProblem> {
     match requested {
         None => Ok(default),

@@ -1,4 +1,4 @@
-//! A run as a graph and as a time line.
+//! A run as a graph and as a timeline.
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -15,31 +15,31 @@ use crate::run_drawings;
 use crate::timeline::{Timeline, TimelineEntry, name_of};
 use crate::{ApiProblem, App};
 
-/// Steps in one page.
+/// Default and maximum number of steps per page.
 const DEFAULT_STEPS: u32 = 200;
 const MAX_STEPS: u32 = 2_000;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StepList {
     pub items: Vec<StepInfo>,
-    /// Where the next page begins.
+    /// The start of the next page.
     pub next: Option<u64>,
-    /// Entries of early turns that are no longer kept at hand; the turns themselves are in `turns`.
+    /// Number of entries of early iterations that are no longer cached; the iterations themselves are in `iterations`.
     pub dropped: u64,
-    /// The run has told more than could be read yet: ask again.
+    /// The run has more events than have been read so far: retry.
     pub partial: bool,
 }
 
-/// One time that a step or a turn began.
+/// One execution of a step or iteration.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StepInfo {
     pub path: String,
     pub name: String,
-    /// What the dialect calls it; `turn` for a turn of a loop.
+    /// The dialect's name of the kind; `iteration` for a loop iteration.
     pub kind: String,
     pub status: String,
     pub started_at: String,
-    /// Until now for what goes on.
+    /// Until now, if it is still running.
     pub duration_ms: u64,
     pub attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,16 +50,16 @@ pub(crate) struct StepInfo {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct StepsQuery {
-    /// Only what is right inside of this path; the run's own steps if nothing is said.
+    /// Only entries directly inside this path; the run's own steps by default.
     #[serde(default)]
     parent: String,
-    /// Where the page begins, as the page before has said.
+    /// The start of the page, as returned by the previous page.
     #[serde(default)]
     from: u64,
     limit: Option<u32>,
 }
 
-/// What has happened in a run, as a graph.
+/// Returns the progress of a run as a graph.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/graph", tag = "runs", params(("run" = String, Path)),
     responses((status = 200, description = "nodes with how they stand, and edges", body = Object), (status = 404, description = "there is no such run", body = ApiProblem)))]
 pub(crate) async fn graph(
@@ -77,7 +77,7 @@ pub(crate) async fn graph(
     .await
 }
 
-/// What has begun in a run, in order.
+/// Lists the executions of steps and iterations in a run, in order.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/steps", tag = "runs", params(("run" = String, Path), StepsQuery),
     responses((status = 200, description = "a page; `next` is the number for `from`", body = StepList), (status = 404, description = "there is no such run, or no such `parent` in it", body = ApiProblem)))]
 pub(crate) async fn steps(

@@ -1,4 +1,4 @@
-//! The journal of a run, and the large values that it has written.
+//! The journal of a run, and the large values it has written.
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -15,11 +15,11 @@ use crate::auth::{Allowed, Read};
 use crate::catalog::parse_hash;
 use crate::{ApiProblem, App};
 
-/// Ticks in one page.
+/// Default and maximum number of ticks per page.
 const DEFAULT_TICKS: u32 = 100;
 const MAX_TICKS: u32 = 1_000;
 
-/// Journal rows read at once.
+/// Journal rows read per page.
 const ROW_PAGE_SIZE: u32 = 64;
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -27,11 +27,11 @@ pub(crate) struct TickInfo {
     pub tick: u64,
     pub at: String,
     pub kind: String,
-    /// Of the commands it led to: what a replay is compared by.
+    /// Digest of the resulting commands, by which a replay is compared.
     pub digest: String,
-    /// The numbers of the events that it told.
+    /// The sequence numbers of the events it published.
     pub events: Vec<u64>,
-    /// Left out where the definition says that values are not shown.
+    /// Left out if the definition redacts values.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     pub body: Option<TickKind>,
@@ -47,7 +47,7 @@ pub(crate) struct JournalQuery {
     limit: Option<u32>,
 }
 
-/// What has happened to a run, tick by tick, as far as it is kept.
+/// Lists the journal of a run, tick by tick, as far as it is retained.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/journal", tag = "runs", params(("run" = String, Path), JournalQuery),
     responses((status = 200, description = "a page; `next` is the tick for `from`", body = ListPage<TickInfo>), (status = 404, description = "there is no such run", body = ApiProblem)))]
 pub(crate) async fn journal(
@@ -83,7 +83,8 @@ pub(crate) async fn journal(
     .await
 }
 
-/// Nobody knows where in a journal the values are that are not shown.
+/// Returns whether the values of a run may be shown. The journal does not mark redacted values, so it is all or
+/// nothing.
 fn has_visible_values(app: &App, row: &RunRow) -> bool {
     app.engine.program(&row.plan).is_ok_and(|program| !program.has_redactions())
 }
@@ -113,9 +114,9 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for BlobHashParam {
     }
 }
 
-/// A value that travels as a reference because it is large.
+/// Returns a value that is transferred as a reference because it is large.
 ///
-/// Only what this run has written is given.
+/// Only values written by this run are returned.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/values/{hash}", tag = "runs",
     params(("run" = String, Path), ("hash" = String, Path, description = "`key` of the reference")),
     responses((status = 200, description = "the value", body = serde_json::Value), (status = 404, description = "this run has written no such value", body = ApiProblem)))]

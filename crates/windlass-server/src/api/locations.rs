@@ -1,4 +1,4 @@
-//! Places of runs and types of events that somebody names: what can never be is a slip, and not an empty answer.
+//! Validation of run paths and event types in requests: an impossible value is an error, not an empty result.
 
 use windlass_core::EventKind;
 use windlass_core::plan::{NodeKind, Plan};
@@ -11,7 +11,7 @@ use crate::{ApiProblem, App};
 
 const TYPES_LISTED: &str = "docs/events.md lists the types of the engine; workers may tell of others";
 
-/// Refuses a place of a run where nothing of its plan can be.
+/// Rejects a path that cannot exist in the run's plan.
 pub(crate) fn check_path(app: &App, row: &RunRow, path: &str) -> Result<(), ApiProblem> {
     let program = app.engine.program(&row.plan)?;
     let path_names = path_names(&program.plan);
@@ -29,7 +29,7 @@ pub(crate) fn check_path(app: &App, row: &RunRow, path: &str) -> Result<(), ApiP
     Err(problem.hint(hint.unwrap_or_else(|| format!("GET /api/v1/runs/{}/steps lists what has begun", row.run))))
 }
 
-/// All that stands in paths.
+/// Returns all names that can occur in paths.
 fn path_names(plan: &Plan) -> Vec<&str> {
     let tasks = plan.nodes.iter().filter_map(|node| match &node.kind {
         NodeKind::Pipeline(pipeline) => Some(pipeline.tasks.iter().map(|task| &*task.label)),
@@ -39,7 +39,7 @@ fn path_names(plan: &Plan) -> Vec<&str> {
     nodes.chain(tasks.flatten()).filter(|name| !name.is_empty()).collect()
 }
 
-/// `sync` of `sync[3]`, `sync[]` and `sync.3`.
+/// Strips an iteration: `sync` of `sync[3]`, `sync[]` and `sync.3`.
 fn without_iteration(path: &str) -> &str {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let bracket = path.strip_suffix(']').and_then(|inner| inner.rsplit_once('['));
@@ -47,11 +47,11 @@ fn without_iteration(path: &str) -> &str {
     bracket.or(dot).filter(|(_, number)| is_number(number)).map_or(path, |(before, _)| before)
 }
 
-/// Types that somebody wants events of.
+/// The event types of a filter.
 pub(crate) struct EventTypes(Vec<String>);
 
 impl EventTypes {
-    /// One, or several with commas between them. What looks like one of the engine's and is none can never be.
+    /// Parses one type, or several separated by commas. Rejects a type in the engine's namespace that does not exist.
     pub(crate) fn parse(text: Option<&str>) -> Result<EventTypes, ApiProblem> {
         let values = text.into_iter().flat_map(|words| words.split(',')).map(str::trim);
         let types = EventTypes(values.filter(|word| !word.is_empty()).map(str::to_owned).collect());
@@ -72,8 +72,8 @@ impl EventTypes {
         self.0.iter().filter(|kind| !EventKind::TYPES.contains(&kind.as_str()))
     }
 
-    /// All events of a run were looked at, and none fits. Workers tell of types of their own: such a one is refused if it is
-    /// nearly a known one, or if there will be no more events.
+    /// Checks the types after all events of a run were scanned without a match. Workers may publish their own types, so
+    /// an unknown one is rejected only if it resembles a known one, or if there will be no more events.
     pub(crate) fn check_found_none(&self, has_ended: bool) -> Result<(), ApiProblem> {
         let invalid = self.unknown().find(|kind| has_ended || suggestion(kind).is_some());
         invalid.map_or(Ok(()), |kind| Err(unknown_type(kind)))

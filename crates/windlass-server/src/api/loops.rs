@@ -1,4 +1,4 @@
-//! Loops of a run: which there are, their turns page by page, and all of them at a glance.
+//! Loops of a run: the list, their iterations in pages, and an overview strip.
 
 use std::collections::HashMap;
 
@@ -21,36 +21,36 @@ use super::models::{ListPage, SourcePosition, find_run};
 use crate::auth::{Allowed, Read};
 use crate::{ApiProblem, App};
 
-/// Loops in one page: nested ones may be many.
+/// Default and maximum number of loops per page; nested loops may be many.
 const DEFAULT_LOOPS: u32 = 100;
 const MAX_LOOPS: u32 = 1_000;
 
-/// Turns in one page.
+/// Default and maximum number of iterations per page.
 const DEFAULT_ITERATIONS: u32 = 100;
 const MAX_ITERATIONS: u32 = 5_000;
 
-/// Cells of a strip.
+/// Default and maximum number of cells of a strip.
 const DEFAULT_CELLS: u64 = 120;
 const MAX_CELLS: u64 = 10_000;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LoopInfo {
-    /// Its path: what `turns` and `strip` take.
+    /// Its path, as taken by `iterations` and `strip`.
     pub r#loop: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Up to the newest that has ended.
+    /// Number of iterations up to the newest that has ended.
     pub iterations: u64,
-    /// Those whose record is kept: the first, the newest, the failed.
+    /// Number of retained records: the first, the newest and the failed iterations.
     pub retained: u64,
     pub failed: u64,
-    /// Why it has ended.
+    /// Reason of its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
-    /// While it goes on.
+    /// Present while it is running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<LoopLive>,
-    /// What it has used, if it counts that.
+    /// Usage of the loop, if it is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     pub cost: Option<Value>,
@@ -61,9 +61,9 @@ pub(crate) struct LoopLive {
     pub begun: u64,
     pub ended: u64,
     pub failed: u64,
-    /// The most turns there can be, if that is known.
+    /// Maximum number of iterations, if known.
     pub max_iterations: Option<u64>,
-    /// As it is written.
+    /// The condition as written.
     #[schema(value_type = serde_json::Value)]
     pub condition: Option<Value>,
 }
@@ -72,15 +72,15 @@ pub(crate) struct LoopLive {
 pub(crate) struct IterationList {
     pub run: String,
     pub r#loop: String,
-    /// As `windlass turns --json` gives them: iteration, status, started_at, duration, conditionResult, result, error?, reason?,
-    /// item?; and `path`, which restarts and events take. An error has its `position` in the definition besides.
+    /// As in `windlass iterations --json`: iteration, status, started_at, duration, conditionResult, result, error?,
+    /// reason?, item?; and `path`, as taken by restarts and events. An error also has its `position` in the definition.
     #[schema(value_type = Vec<Object>)]
     pub iterations: Vec<Value>,
-    /// What the page jumps over.
+    /// Ranges that the page skips, because they are not retained.
     pub not_retained: Vec<IterationRange>,
-    /// Where the next page begins.
+    /// The start of the next page.
     pub next: Option<u64>,
-    /// Up to the newest that has ended.
+    /// Number of iterations up to the newest that has ended.
     pub total: u64,
     pub failed: u64,
 }
@@ -98,14 +98,14 @@ pub(crate) struct Strip {
     pub cells: Vec<StripCell>,
 }
 
-/// Some turns: how many have which end.
+/// A range of iterations with the number of each outcome.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StripCell {
     pub from: u64,
     pub to: u64,
     pub succeeded: u64,
     pub failed: u64,
-    /// Not kept, or not ended.
+    /// Not retained, or not ended.
     pub other: u64,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct StripCell {
 #[into_params(parameter_in = Query)]
 pub(crate) struct LoopsQuery {
     limit: Option<u32>,
-    /// The path that the page before ended with.
+    /// The last path of the previous page.
     after: Option<String>,
 }
 
@@ -127,7 +127,7 @@ pub(crate) struct IterationsQuery {
     #[serde(default)]
     from: u64,
     limit: Option<u32>,
-    /// Only turns that did not succeed.
+    /// Only iterations that did not succeed.
     #[serde(default)]
     failed: bool,
 }
@@ -141,7 +141,7 @@ pub(crate) struct StripQuery {
     cells: Option<u64>,
 }
 
-/// The loops of a run.
+/// Lists the loops of a run.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/loops", tag = "loops", params(("run" = String, Path), LoopsQuery),
     responses((status = 200, description = "a page; `next` is the path for `after`", body = ListPage<LoopInfo>), (status = 404, description = "there is no such run", body = ApiProblem)))]
 pub(crate) async fn list(
@@ -174,7 +174,7 @@ pub(crate) async fn list(
 
 type LiveLoop = (String, String, LoopLive, Value);
 
-/// Loops that go on, with their paths.
+/// Returns the running loops with their paths.
 fn live_loops(frames: &[FrameView]) -> Vec<LiveLoop> {
     let mut found = Vec::new();
     collect_live_loops(frames, "", &mut found);
@@ -218,7 +218,7 @@ fn loop_infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[LiveLoop]) ->
     Ok(seen.into_iter().map(one).collect())
 }
 
-/// The turns of a loop.
+/// Lists the iterations of a loop.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/turns", tag = "loops", params(("run" = String, Path), IterationsQuery),
     responses((status = 200, description = "a page; `next` is the turn for `from`", body = IterationList), (status = 404, description = "there is no such run or loop", body = ApiProblem)))]
 pub(crate) async fn iterations(
@@ -238,7 +238,7 @@ pub(crate) async fn iterations(
         }
         let IterationPage { iterations, missing: not_retained, next } =
             iterations_page(store, &run, &path, query.from, limit, query.failed)?;
-        // The turns can be read even if the plan cannot.
+        // Iterations are readable even if the plan is not.
         let program = app.engine.program(&row.plan).ok();
         let mut locations = IterationLocations::new(program.as_ref().map(|program| &program.plan), &path);
         Ok(axum::Json(IterationList {
@@ -257,11 +257,11 @@ pub(crate) async fn iterations(
     .await
 }
 
-/// Where turns are: in the run, and in the definition if they failed. Those that fail mostly do so at a few places: each is
-/// looked up once.
+/// Adds locations to iterations: the path in the run, and for failures the position in the definition. Failures
+/// usually occur at few positions, so each is looked up once.
 struct IterationLocations<'a> {
     plan: Option<&'a Plan>,
-    /// Without the mark of a loop that was entered before.
+    /// Without the suffix of a loop that was entered before.
     path: &'a str,
     path_style: IterationPath,
     positions: HashMap<String, Option<Value>>,
@@ -291,7 +291,7 @@ impl<'a> IterationLocations<'a> {
 
     fn position(&mut self, path: &str) -> Option<Value> {
         let plan = self.plan?;
-        // `pages[3].save` and `pages[4].save` are one place.
+        // `pages[3].save` and `pages[4].save` are the same position.
         let location: String =
             path.split('[').map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit())).collect();
         let found = || SourcePosition::locate(plan, path).and_then(|position| windlass_value::to_value(&position).ok());
@@ -299,7 +299,7 @@ impl<'a> IterationLocations<'a> {
     }
 }
 
-/// The name of the loop that a path ends with.
+/// Returns the name of the loop at the end of a path.
 fn name_of(path: &str) -> &str {
     let last = path.rsplit('.').next().unwrap_or(path);
     last.split(['[', '~']).next().unwrap_or(last)
@@ -312,7 +312,7 @@ fn loop_named<'a>(node: &'a Node, name: &str) -> Option<&'a Loop> {
     }
 }
 
-/// All turns of a loop at a glance.
+/// Returns an overview of all iterations of a loop.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/strip", tag = "loops", params(("run" = String, Path), StripQuery),
     responses((status = 200, description = "cells of equal size, one a turn if there is room", body = Strip), (status = 404, description = "there is no such run or loop", body = ApiProblem)))]
 pub(crate) async fn strip(
@@ -347,7 +347,7 @@ pub(crate) async fn strip(
     .await
 }
 
-/// A loop that has no history is one that has not ended a turn, or a slip.
+/// Checks that a loop without history exists in the plan: it may not have finished an iteration yet, or be a typo.
 fn check_loop_exists(app: &App, row: &RunRow, path: &str) -> Result<(), ApiProblem> {
     let names = app.store.loops(&row.run)?;
     let program = app.engine.program(&row.plan)?;

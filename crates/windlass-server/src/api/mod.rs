@@ -1,5 +1,5 @@
-//! The routes, one file a group. All of them are in the generated OpenAPI document, which is also the table that the tests
-//! of authorisation walk.
+//! The routes, one file per group. All of them are in the generated OpenAPI document, which the authorisation tests
+//! use as their table of routes.
 
 pub(crate) mod approvals;
 mod audit;
@@ -36,7 +36,7 @@ use crate::auth::guard::routes;
 #[openapi(info(title = "Windlass", description = "Durable workflows: start, watch, steer and mend them."))]
 struct ApiDocument;
 
-/// Every route with its description.
+/// Returns every route with its description.
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(ApiDocument::openapi())
         .routes(routes!(ops::health))
@@ -74,16 +74,17 @@ fn worker_routes() -> OpenApiRouter<App> {
         .routes(routes!(workers::drain))
 }
 
-/// The document that describes them.
+/// Returns the OpenAPI document of the routes.
 pub fn document() -> utoipa::openapi::OpenApi {
     document::finish(routes().into_openapi())
 }
 
-/// What the query of an operation may name, as the document says. None: it is no operation, or takes whatever there is.
+/// Returns the query parameters that the document declares for an operation. None: it is no operation, or accepts any
+/// query.
 pub(crate) fn query_names(route: &str, method: &Method) -> Option<&'static Vec<String>> {
     static NAMES: LazyLock<BTreeMap<(String, &'static str), Vec<String>>> =
         LazyLock::new(|| document::query_names(routes().into_openapi()));
-    // Whoever only asks for the head asks as `GET` does.
+    // HEAD takes the same query as GET.
     let method = if method == Method::HEAD { "get".to_owned() } else { method.as_str().to_ascii_lowercase() };
     NAMES.iter().find(|((path, of), _)| path == route && *of == method).map(|(_, names)| names)
 }

@@ -1,4 +1,4 @@
-//! Objects that several routes give.
+//! Response objects shared by several routes.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -16,7 +16,7 @@ use crate::App;
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ListPage<T> {
     pub items: Vec<T>,
-    /// What to ask for the next page with; nothing when this is the last.
+    /// The mark of the next page; null on the last page.
     #[schema(value_type = serde_json::Value)]
     pub next: Option<Value>,
 }
@@ -25,10 +25,10 @@ pub(crate) struct ListPage<T> {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct RunSummary {
     pub run: String,
-    /// Order of making: the mark for the next page.
+    /// Creation order: the mark for the next page.
     pub number: i64,
     pub definition: String,
-    /// Of the definition, if it was registered here.
+    /// Version of the definition, if it was registered here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     pub dialect: String,
@@ -45,7 +45,7 @@ pub(crate) struct RunSummary {
 
 impl RunSummary {
     pub(crate) fn from_row(app: &App, row: &RunRow) -> RunSummary {
-        // A result that cannot be read shows when the run itself is looked at.
+        // An unreadable result is reported when the run itself is requested.
         let error = run_error(row).ok().flatten();
         RunSummary {
             run: row.run.to_string(),
@@ -63,7 +63,7 @@ impl RunSummary {
     }
 }
 
-/// What went wrong in a run.
+/// The error of a run.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct RunError {
     pub code: String,
@@ -77,7 +77,7 @@ pub(crate) struct RunError {
 }
 
 impl RunError {
-    /// With its place in the definition, if that is at hand.
+    /// Converts an error, with its position in the definition if the plan is available.
     pub(crate) fn from_error(error: &ErrorInfo, plan: Option<&Plan>) -> RunError {
         RunError {
             code: error.code.to_string(),
@@ -89,7 +89,7 @@ impl RunError {
     }
 }
 
-/// A place in a definition's text.
+/// A position in a definition's text.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct SourcePosition {
     pub line: usize,
@@ -116,7 +116,7 @@ impl SourcePosition {
     }
 }
 
-/// What a definition wants to be told when it is started.
+/// A parameter of a definition.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct ParameterInfo {
     pub name: String,
@@ -152,7 +152,7 @@ impl ParameterInfo {
     }
 }
 
-/// A run's row, or the problem that there is none.
+/// Finds a run's row, or fails with `NoSuchRun`.
 pub(crate) fn find_run(app: &App, run: &str) -> Result<RunRow, RuntimeError> {
     app.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))
 }

@@ -1,17 +1,17 @@
-//! What has fields by name is read from objects alone. The derived readers would take an array too, field by field in the order in
-//! which the program happens to name them: a slip of somebody would then mean something.
+//! A deserializer that accepts only objects for structs. Derived deserializers also accept an array, field by field
+//! in declaration order, so a caller's mistake would get an unintended meaning.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor};
 
-/// Reads as the one inside does, at every depth, but for arrays in the place of objects.
+/// Deserializes like the inner deserializer, at every depth, but rejects arrays in place of objects.
 pub(crate) struct StrictObjects<D>(pub D);
 
-/// A visitor, a seed or an access that passes this on to what is inside of it.
+/// A visitor, seed or access that applies this rule to everything inside it.
 struct StrictInner<T> {
     inner: T,
-    /// Whether fields by name are wanted here.
+    /// Whether a struct is expected here.
     expects_object: bool,
 }
 

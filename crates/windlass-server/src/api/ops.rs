@@ -1,4 +1,4 @@
-//! Whether the server is well, and what it can do.
+//! Health, readiness, metrics and the OpenAPI document.
 
 use std::sync::LazyLock;
 
@@ -21,13 +21,14 @@ pub(crate) struct Health {
     version: &'static str,
 }
 
-/// The process lives.
+/// Reports that the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "ops", responses((status = 200, body = Health, description = "it lives")))]
 pub(crate) async fn health(_: Public) -> Json<Health> {
     Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }
 
-/// The server can take work: its store can be written, runs of an earlier process are back, and it is not about to stop.
+/// Reports that the server can take work: its store is writable, runs of an earlier process are recovered, and it is
+/// not shutting down.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -59,7 +60,7 @@ pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Heal
     }
 }
 
-/// Figures for Prometheus and whatever reads OpenMetrics.
+/// Returns metrics in the OpenMetrics format, for Prometheus and others.
 #[utoipa::path(get, path = "/metrics", tag = "ops", responses((status = 200, description = "OpenMetrics", content_type = "application/openmetrics-text")))]
 pub(crate) async fn metrics(_: Allowed<Read>, State(app): State<App>) -> Result<impl IntoResponse, ApiProblem> {
     let text = app.metrics.render(&app).map_err(|_| {
@@ -68,10 +69,10 @@ pub(crate) async fn metrics(_: Allowed<Read>, State(app): State<App>) -> Result<
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }
 
-/// This document.
+/// Returns this document.
 #[utoipa::path(get, path = "/api/v1/openapi.json", tag = "ops", responses((status = 200, description = "OpenAPI 3.1", body = Object)))]
 pub(crate) async fn openapi(_: Public) -> impl IntoResponse {
-    // Anybody may ask for it, as often as they like: it is put together once.
+    // Public and unlimited, so it is generated only once.
     static TEXT: LazyLock<Bytes> = LazyLock::new(|| super::document().to_json().unwrap_or_default().into());
     ([(header::CONTENT_TYPE, "application/json")], TEXT.clone())
 }

@@ -1,4 +1,4 @@
-//! What nobody needs any more: runs that have ended, and definitions that nobody is to start.
+//! Removal of ended runs and of definitions.
 
 use axum::extract::State;
 use serde::Serialize;
@@ -12,13 +12,13 @@ use super::models::find_run;
 use crate::auth::{Admin, Allowed};
 use crate::{ApiProblem, App};
 
-/// However long ago it ended.
+/// Matches a run however long ago it ended.
 const ANY_AGE: Timestamp = Timestamp(i64::MAX);
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunRemoved {
     pub run: String,
-    /// How many runs are gone: itself, and those that it has called.
+    /// Number of removed runs: the run and its descendants.
     pub removed: u64,
 }
 
@@ -26,13 +26,14 @@ pub(crate) struct RunRemoved {
 pub(crate) struct DefinitionRemoved {
     pub name: String,
     pub removed: bool,
-    /// Runs of it that have not ended go on with the version they have.
+    /// Whether it has unfinished runs; they continue with their version.
     pub open_runs: bool,
 }
 
-/// Removes a run that has ended, with all that it has called.
+/// Removes an ended run with all its child runs.
 ///
-/// What it has written goes, too, unless another run has written the same. A key by which it was started is forgotten.
+/// The values it has written are removed as well, unless another run has written the same. Its idempotency key is
+/// forgotten.
 #[utoipa::path(delete, path = "/api/v1/runs/{run}", tag = "runs", params(("run" = String, Path)),
     responses((status = 200, description = "it is gone", body = RunRemoved), (status = 404, description = "there is no such run", body = ApiProblem),
         (status = 409, description = "it, or a run that it has called, has not ended; or it was called by one that is there", body = ApiProblem)))]
@@ -43,7 +44,7 @@ pub(crate) async fn run(
 ) -> Result<axum::Json<RunRemoved>, ApiProblem> {
     app.write_store(move |app| {
         let removed = remove(app, &run)?;
-        // Here, and not when it is answered: whoever asked may have hung up.
+        // Published here and not with the response, because the client may have disconnected.
         app.views.changes.publish_removal(&run);
         sweep(app.clone());
         Ok(axum::Json(RunRemoved { run, removed }))
@@ -84,8 +85,8 @@ fn removal_conflict(app: &App, row: &RunRow) -> Result<ApiProblem, ApiProblem> {
     Ok(problem.hint(format!("GET /api/v1/runs?parent={run} lists them")))
 }
 
-/// Frees what was removed, step by step: others write in between. One does it for all, however many are removed one after the
-/// other. Should the process end first, the next removal takes it up.
+/// Frees removed data step by step, so that others can write in between. One task does this for all removals. If the
+/// process ends first, the next removal continues it.
 fn sweep(app: App) {
     if !app.views.sweep_state.begin() {
         return;
@@ -100,11 +101,10 @@ fn sweep(app: App) {
     });
 }
 
-/// Takes a definition away from starts, calls and triggers.
+/// Removes a definition, so that starts, calls and triggers no longer use it.
 ///
-/// Runs that have begun go on, and so do definitions that were registered while they could call it. Its versions can be
-/// looked at for as long as there are runs of them; what was said of its triggers is forgotten. The same name may be
-/// registered again.
+/// Running runs continue, and so do definitions that were registered while they could call it. Its versions stay
+/// readable as long as they have runs; its trigger settings are deleted. The same name may be registered again.
 #[utoipa::path(delete, path = "/api/v1/definitions/{name}", tag = "definitions", params(("name" = String, Path)),
     responses((status = 200, description = "nothing starts it any more", body = DefinitionRemoved), (status = 404, description = "there is none", body = ApiProblem)))]
 pub(crate) async fn definition(

@@ -1,4 +1,4 @@
-//! Runs: start, list, look at one.
+//! Runs: start, list, read.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ use crate::auth::{Allowed, Read, Run, TokenIdentity};
 use crate::problem::codes;
 use crate::{ApiProblem, App};
 
-/// Runs in one page.
+/// Default and maximum number of runs per page.
 const DEFAULT_PAGE_SIZE: u32 = 50;
 const MAX_PAGE_SIZE: u32 = 500;
 
-/// Runs that are counted of each status.
+/// Maximum number of runs counted per status.
 const MAX_COUNTED: u32 = 1_000;
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -33,15 +33,15 @@ const MAX_COUNTED: u32 = 1_000;
 pub(crate) struct StartRequest {
     /// The name of a registered definition.
     pub definition: String,
-    /// The current one if nothing is said.
+    /// The version; the current one by default.
     pub version: Option<u64>,
     /// Values for the definition's parameters.
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub input: Value,
-    /// What the run is to be called. The same id again is the same run.
+    /// Id of the run. The same id again is the same run.
     pub id: Option<String>,
-    /// How long to wait for the run's end, at most 60,000.
+    /// Time to wait for the run's end in milliseconds; at most 60,000.
     pub wait_ms: Option<u64>,
 }
 
@@ -51,9 +51,9 @@ pub(crate) struct StartResponse {
     pub definition: String,
     pub version: Option<u64>,
     pub status: String,
-    /// This call has made the run; else one before it has.
+    /// Whether this call created the run; otherwise an earlier one did.
     pub created: bool,
-    /// What is given and never read.
+    /// Unused inputs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<StartWarning>,
 }
@@ -64,19 +64,19 @@ pub(crate) struct StartWarning {
     pub hint: String,
 }
 
-/// A run that has ended while its start waited.
+/// A run that ended while its start request waited.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct EndedRunResponse {
     #[serde(flatten)]
     pub run: RunDetail,
-    /// What is given and never read.
+    /// Unused inputs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<StartWarning>,
 }
 
 impl IntoResponse for StartResponse {
     fn into_response(self) -> Response {
-        // Every id of a run can be a header and a part of an address.
+        // Every run id is valid in a header and in a path.
         let location = HeaderValue::try_from(format!("/api/v1/runs/{}", self.run));
         let mut answer = (StatusCode::ACCEPTED, axum::Json(self)).into_response();
         if let Ok(location) = location {
@@ -90,30 +90,30 @@ impl IntoResponse for StartResponse {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunListQuery {
-    /// One status, or several with commas between them.
+    /// One status, or several separated by commas.
     status: Option<String>,
     definition: Option<String>,
     dialect: Option<String>,
-    /// A part of the run's id or of its definition's name.
+    /// Part of the run's id or of its definition's name.
     search: Option<String>,
-    /// Only runs that this run has called.
+    /// Only child runs of this run.
     parent: Option<String>,
-    /// Also runs that others have called.
+    /// Include child runs.
     #[serde(default)]
     children: bool,
-    /// Made at this time or later, RFC 3339.
+    /// Created at this time or later, RFC 3339.
     since: Option<String>,
-    /// Made before this time, RFC 3339.
+    /// Created before this time, RFC 3339.
     until: Option<String>,
-    /// The number that the page before ended with.
+    /// The last number of the previous page.
     before: Option<i64>,
     limit: Option<u32>,
 }
 
 /// Starts a run.
 ///
-/// It is durable when this is answered. With the header `Idempotency-Key` the same call again is the same run; another body
-/// under the same key is refused.
+/// The run is durable when this is answered. With the header `Idempotency-Key`, the same call again returns the same
+/// run; another body under the same key is rejected.
 #[utoipa::path(post, path = "/api/v1/runs", tag = "runs", request_body = StartRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "makes repeats of this call one")),
     responses((status = 202, description = "started, or started before", body = StartResponse,
@@ -138,13 +138,13 @@ pub(crate) async fn start(
              `server.max_start_wait` in windlass.toml",
         ));
     }
-    // Without parameters, nothing and an empty object are the same.
+    // Without parameters, null and an empty object are equivalent.
     let input = if input.is_null() { Value::map(Map::new()) } else { input };
     let repeated_start =
         |id: String, input: Value| RepeatedStart { id, definition: definition.clone(), version, input, wait_ms };
     let (plan, number) = match (resolve_plan(&app, &definition, version).await, &id) {
         (Ok(found), _) => found,
-        // What is gone cannot be started. What it was started as while it was there answers the same call all the same.
+        // A removed definition cannot be started, but a repeated call still returns the run that was started before.
         (Err(gone), Some(id)) if gone.code == codes::NOT_FOUND => {
             return match find_repeated_start(app, repeated_start(id.clone(), input)).await? {
                 Some(answer) => Ok(answer),
@@ -171,7 +171,7 @@ pub(crate) async fn start(
     let status = match (handle.ended(), handle.created) {
         (Some(report), _) => report.status.as_str(),
         (None, true) => RunStatus::Running.as_str(),
-        // It may wait, or be paused, since.
+        // It may be waiting or paused since.
         (None, false) => {
             let run = run.clone();
             app.read_store(move |app| Ok(find_run(app, &run)?.status.as_str())).await?
@@ -182,7 +182,7 @@ pub(crate) async fn start(
     Ok(started.into_response())
 }
 
-/// The id that makes a repeated call one.
+/// Returns the run id that makes repeated calls idempotent.
 fn run_id(id: Option<String>, key: Option<String>, identity: &TokenIdentity) -> Result<Option<String>, ApiProblem> {
     match (id, key) {
         (Some(_), Some(_)) => Err(ApiProblem::bad_request("`id` and `Idempotency-Key` are both given")
@@ -194,7 +194,7 @@ fn run_id(id: Option<String>, key: Option<String>, identity: &TokenIdentity) -> 
         }
         (Some(id), None) => Ok(Some(id)),
         (None, Some(key)) => {
-            // Whoever has another token has other keys.
+            // Idempotency keys are scoped to a token.
             let text = format!("{}\0{key}", identity.id);
             Ok(Some(format!("idem-{}", &blake3::hash(text.as_bytes()).to_hex()[..32])))
         }
@@ -227,7 +227,7 @@ fn start_problem(error: RuntimeError, definition: &str) -> ApiProblem {
     }
 }
 
-/// A call that names its run, which may have been made before.
+/// A start request with a run id that may have been used before.
 struct RepeatedStart {
     id: String,
     definition: String,
@@ -236,8 +236,8 @@ struct RepeatedStart {
     wait_ms: Option<u64>,
 }
 
-/// The answer if a run of this id is there. It is the same call if it asked for the same, whatever was registered or removed
-/// since.
+/// Returns the response if a run of this id exists. It is the same call if the request was the same, whatever was
+/// registered or removed since.
 async fn find_repeated_start(app: App, repeat: RepeatedStart) -> Result<Option<Response>, ApiProblem> {
     let RepeatedStart { id, definition, version, input, wait_ms } = repeat;
     let given = input.clone();
@@ -256,7 +256,7 @@ async fn find_repeated_start(app: App, repeat: RepeatedStart) -> Result<Option<R
     let Some((row, version)) = found.await? else { return Ok(None) };
     if let Some(ms) = wait_ms {
         let options = RunStartOptions { id: Some(row.run.to_string()), watch: false, ..RunStartOptions::default() };
-        // Whoever cannot wait for it here is told how it stands.
+        // A process that cannot wait for the run returns its current status.
         if let Ok(handle) = app.engine.start(row.plan, input, options).await {
             return wait_for_end(app, handle, ms, version, Vec::new()).await.map(Some);
         }
@@ -291,7 +291,7 @@ async fn wait_for_end(
     .await
 }
 
-/// Runs, newest first.
+/// Lists runs, newest first.
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs", params(RunListQuery),
     responses((status = 200, description = "a page; `next` is the number for `before`", body = ListPage<RunSummary>),
         (status = 400, description = "a filter does not fit", body = ApiProblem)))]
@@ -319,22 +319,22 @@ pub(crate) async fn list(
 pub(crate) struct CountsQuery {
     definition: Option<String>,
     dialect: Option<String>,
-    /// A part of the run's id or of its definition's name.
+    /// Part of the run's id or of its definition's name.
     search: Option<String>,
-    /// Only runs that this run has called.
+    /// Only child runs of this run.
     parent: Option<String>,
-    /// Also runs that others have called.
+    /// Include child runs.
     #[serde(default)]
     children: bool,
-    /// Made at this time or later, RFC 3339.
+    /// Created at this time or later, RFC 3339.
     since: Option<String>,
-    /// Made before this time, RFC 3339.
+    /// Created before this time, RFC 3339.
     until: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StatusCounts {
-    /// Only statuses that some run has.
+    /// Only statuses that occur.
     pub items: Vec<StatusCountInfo>,
 }
 
@@ -342,14 +342,14 @@ pub(crate) struct StatusCounts {
 pub(crate) struct StatusCountInfo {
     pub status: &'static str,
     pub runs: u64,
-    /// There are older ones that were not looked at: it is at least so many.
+    /// Older runs were not counted: the number is a lower bound.
     pub more: bool,
 }
 
-/// How many runs there are of each status.
+/// Counts runs by status.
 ///
-/// The newest 1,000 of each status are looked at, or the newest 10,000 of the definition or parent that is named: it costs the
-/// same however many runs there are.
+/// Considers the newest 1,000 runs of each status, or the newest 10,000 of the given definition or parent: the cost
+/// does not depend on the total number of runs.
 #[utoipa::path(get, path = "/api/v1/runs/counts", tag = "runs", params(CountsQuery),
     responses((status = 200, description = "by status", body = StatusCounts),
         (status = 400, description = "a filter does not fit", body = ApiProblem)))]
@@ -417,7 +417,7 @@ pub(crate) fn parse_time(name: &str, text: Option<String>) -> Result<Option<Time
     })
 }
 
-/// One run as it stands.
+/// Returns one run.
 #[utoipa::path(get, path = "/api/v1/runs/{run}", tag = "runs", params(("run" = String, Path)),
     responses((status = 200, description = "its input, output, errors, and what it is doing", body = RunDetail), (status = 404, description = "there is no such run", body = ApiProblem)))]
 pub(crate) async fn get(

@@ -1,4 +1,4 @@
-//! Tokens: who may do what.
+//! Tokens and their scopes.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -13,7 +13,7 @@ use crate::auth::{Admin, Allowed, TokenIdentity, TokenScope};
 use crate::problem::codes;
 use crate::{ApiProblem, App};
 
-/// A token, without what would let somebody use it.
+/// A token without its secret.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct TokenFacts {
     id: String,
@@ -23,10 +23,10 @@ pub(crate) struct TokenFacts {
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
-    /// To within an hour.
+    /// Accurate to one hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used: Option<String>,
-    /// Who has made it.
+    /// Id of the token that created it.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<String>,
 }
@@ -69,7 +69,7 @@ pub(crate) struct NewToken {
 pub(crate) struct CreatedToken {
     #[serde(flatten)]
     facts: TokenFacts,
-    /// Shown this once.
+    /// The token; shown only once.
     token: String,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct RevokedToken {
     revoked: bool,
 }
 
-/// All tokens, oldest first.
+/// Lists all tokens, oldest first.
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", 
     responses((status = 200, body = TokenList, description = "all of them, without their secrets")))]
 pub(crate) async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Json<TokenList>, ApiProblem> {
@@ -88,7 +88,7 @@ pub(crate) async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Js
     Ok(Json(TokenList { items: all.into_iter().map(|(token, _)| token.into()).collect(), next: None }))
 }
 
-/// Makes a token. The answer is the only place where it can be seen.
+/// Creates a token. It is shown only in this response.
 #[utoipa::path(
     post,
     path = "/api/v1/tokens",
@@ -117,7 +117,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(CreatedToken { facts: token.into(), token: secret.reveal().to_owned() })))
 }
 
-/// Takes a token away. The last one that may do everything stays.
+/// Revokes a token. The last admin token cannot be revoked.
 #[utoipa::path(
     delete,
     path = "/api/v1/tokens/{id}",
@@ -143,7 +143,7 @@ pub(crate) async fn revoke(
     Ok(Json(RevokedToken { id: token.id, revoked: true }))
 }
 
-/// Nobody hands on what he does not have.
+/// Rejects scopes that the caller itself does not have.
 fn check_grantable(identity: &TokenIdentity, scopes: &[TokenScope]) -> Result<(), ApiProblem> {
     match scopes.iter().find(|scope| !identity.may(**scope)) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Triggers: what there are, and what an administrator says of them.
+//! Triggers and their settings.
 
 use axum::Json;
 use axum::extract::State;
@@ -25,16 +25,16 @@ pub(crate) struct TriggerFacts {
     version: u64,
     trigger: String,
     kind: String,
-    /// Where it is called.
+    /// The path of the webhook.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
-    /// How a caller proves who it is: `signature`, `token` or `nothing`.
+    /// Authentication of callers: `signature`, `token` or `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     proof: Option<&'static str>,
-    /// How deliveries are signed.
+    /// The signature scheme.
     #[serde(skip_serializing_if = "Option::is_none")]
     scheme: Option<SignatureScheme>,
-    /// As the definition has it, or `{cron, timeZone}`.
+    /// As in the definition, or `{cron, timeZone}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     schedule: Option<serde_json::Value>,
@@ -47,12 +47,12 @@ pub(crate) struct TriggerFacts {
     last_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
-    /// When it last was due and started nothing.
+    /// Time when it was last due and started nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped: Option<String>,
-    /// Its runs that are under way, and those that wait for their turn, if the definition says how many there may be.
+    /// Numbers of its runs in flight and waiting for admission, if the definition has a concurrency limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,32 +69,32 @@ pub(crate) struct TriggerList {
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TriggerSettings {
-    /// `env:NAME`, or the alias of a credential: never the secret itself. An empty text takes it away.
+    /// `env:NAME`, or the alias of a credential: never the secret itself. An empty text removes it.
     #[serde(default)]
     secret: Option<String>,
-    /// How deliveries are signed: `standard` (the default), `github` or `windlass`. No other way is looked at.
+    /// The signature scheme: `standard` (the default), `github` or `windlass`. Other signatures are ignored.
     #[serde(default)]
     scheme: Option<SignatureScheme>,
-    /// Anybody may call it.
+    /// Accept calls without authentication.
     #[serde(default)]
     insecure: Option<bool>,
     #[serde(default)]
     enabled: Option<bool>,
-    /// What becomes of firings that were missed: `none`, `last` or `all`.
+    /// Handling of missed firings: `none`, `last` or `all`.
     #[serde(default)]
     catch_up: Option<CatchUp>,
-    /// Starts the definition by the clock, whatever its dialect. `null` takes the schedule away.
+    /// A schedule for the definition, whatever its dialect. `null` removes it.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<CronSettings>)]
     schedule: Option<Option<CronSettings>>,
 }
 
-/// Null is something that was said.
+/// Distinguishes an explicit null from a missing field.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<CronSettings>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
-/// All triggers of all definitions.
+/// Lists all triggers of all definitions.
 #[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", 
     responses((status = 200, body = TriggerList, description = "all of them")))]
 pub(crate) async fn list(_: Allowed<Read>, State(app): State<App>) -> Result<Json<TriggerList>, ApiProblem> {
@@ -172,7 +172,7 @@ fn proof_kind(settings: &StoredTriggerSettings) -> &'static str {
     }
 }
 
-/// What may stand in a path as it is; the rest with percent signs.
+/// Percent-encodes everything that is not allowed in a path segment.
 fn percent_encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
@@ -197,7 +197,7 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for TriggerParam {
     }
 }
 
-/// Says how a trigger is secured, whether it is on, and what becomes of what it misses. What is left out stays as it is.
+/// Changes the authentication, state and catch-up rule of a trigger. Omitted fields stay unchanged.
 #[utoipa::path(
     put,
     path = "/api/v1/definitions/{name}/triggers/{trigger}",
@@ -221,7 +221,7 @@ pub(crate) async fn change(
     app.write_store(move |app| apply_settings(app, &name, &trigger, &request)).await
 }
 
-/// Blocking: reads and writes.
+/// Applies the settings. Blocking: reads and writes.
 fn apply_settings(app: &App, name: &str, trigger: &str, request: &TriggerSettings) -> Result<Response, ApiProblem> {
     let missing = |detail: String| ApiProblem::not_found(detail).hint("GET /api/v1/triggers lists those there are");
     let definition = app.definitions.get(name).ok_or_else(|| {
@@ -270,7 +270,7 @@ fn check_settings(request: &TriggerSettings, planned: Option<&Trigger>, trigger:
         return Err(refused(format!("nobody calls the trigger `{trigger}`: it needs no secret")));
     }
     if let Some(secret) = request.secret.as_deref().filter(|secret| !secret.is_empty()) {
-        // Not repeated: it may be the secret itself.
+        // The text is not repeated, since it may be the secret itself.
         let problem = match settings::is_reference(secret).then(|| settings::resolve_secret(secret)) {
             None => Some(format!("the secret of {} letters is not a reference to one", secret.chars().count())),
             Some(Err(unavailable)) => Some(unavailable.reason(secret).to_owned()),

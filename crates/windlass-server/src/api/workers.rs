@@ -1,4 +1,4 @@
-//! Workers on other machines: what they ask for and report, and who they are.
+//! The worker protocol over HTTP, and the list of workers.
 
 use axum::Json as Answer;
 use axum::extract::{Path, State};
@@ -14,14 +14,14 @@ use crate::workers::{
 };
 use crate::{ApiProblem, App};
 
-/// The longest id or name of a worker.
+/// Maximum length of a worker's id.
 const MAX_WORKER_ID_BYTES: usize = 128;
-/// The longest name of a tool, and of a label and its value: as definitions have them.
+/// Maximum length of a worker's name, of a tool, and of a label and its value, as in definitions.
 const MAX_LABEL_BYTES: usize = 256;
 
 const MORE_ENTRIES: &str = "the operator can raise `server.max_worker_entries` in windlass.toml";
 
-/// Jobs for a worker; waits up to `wait_ms` while there are none.
+/// Leases jobs to a worker; waits up to `wait_ms` while there are none.
 #[utoipa::path(post, path = "/api/v1/worker/lease", tag = "workers", request_body = LeaseRequest,
     responses((status = 200, body = LeaseResponse, description = "jobs, or none after `wait_ms`")))]
 pub(crate) async fn lease(
@@ -36,7 +36,7 @@ pub(crate) async fn lease(
             ApiProblem::bad_request(format!("a worker has at most {max_entries} tools and labels")).hint(MORE_ENTRIES)
         );
     }
-    // They are kept for as long as the worker is known.
+    // They are stored for as long as the worker is known.
     let labels = request.labels.iter().flat_map(|(name, value)| [name.len(), value.len()]);
     let longest =
         request.tools.iter().map(String::len).chain(labels).chain([request.name.len()]).max().unwrap_or_default();
@@ -47,7 +47,7 @@ pub(crate) async fn lease(
     Ok(Answer(app.dispatcher.lease(&worker_key, &allowed.identity.name, &request).await))
 }
 
-/// A worker lives and has these jobs. What it is told of them it does at once.
+/// Renews a worker's leases. The worker must act on the response immediately.
 #[utoipa::path(post, path = "/api/v1/worker/heartbeat", tag = "workers", request_body = HeartbeatRequest,
     responses((status = 200, body = HeartbeatResponse, description = "what became of its jobs")))]
 pub(crate) async fn heartbeat(
@@ -63,7 +63,7 @@ pub(crate) async fn heartbeat(
     Ok(Answer(app.dispatcher.heartbeat(&worker_key, &beat).await))
 }
 
-/// An event of a task that is being done. It counts as life.
+/// Publishes an event of a running task. It counts as a heartbeat.
 #[utoipa::path(post, path = "/api/v1/worker/progress", tag = "workers", request_body = ProgressReport,
     responses((status = 204, description = "told"), (status = 409, body = ApiProblem, description = "the lease is another's by now")))]
 pub(crate) async fn progress(
@@ -86,7 +86,8 @@ pub(crate) async fn progress(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A task has succeeded. Answered when that is durable, with the pipeline's next task if this worker can do it.
+/// Reports the success of a task. Answered when it is durable, with the pipeline's next task if this worker can run
+/// it.
 #[utoipa::path(post, path = "/api/v1/worker/complete", tag = "workers", request_body = CompleteRequest,
     responses((status = 200, body = ReportAccepted, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = ApiProblem, description = "the lease is another's by now")))]
 pub(crate) async fn complete(
@@ -102,7 +103,7 @@ pub(crate) async fn complete(
         .map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
 }
 
-/// A task has failed. Answered like `complete`: what is next may be the same task again.
+/// Reports the failure of a task. Answered like `complete`; the next task may be a retry of the same one.
 #[utoipa::path(post, path = "/api/v1/worker/fail", tag = "workers", request_body = FailRequest,
     responses((status = 200, body = ReportAccepted, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = ApiProblem, description = "the lease is another's by now")))]
 pub(crate) async fn fail(
@@ -118,7 +119,7 @@ pub(crate) async fn fail(
         .map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
 }
 
-/// A worker goes. What it still has is for others at once.
+/// Removes a worker that leaves. Its jobs go to others immediately.
 #[utoipa::path(post, path = "/api/v1/worker/leave", tag = "workers", request_body = LeaveRequest,
     responses((status = 204, description = "gone")))]
 pub(crate) async fn leave(
@@ -130,7 +131,7 @@ pub(crate) async fn leave(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Who works for this server, on what, and what waits for a worker.
+/// Lists the workers, their leases and the queued jobs.
 #[utoipa::path(get, path = "/api/v1/workers", tag = "workers",
     responses((status = 200, body = WorkerList, description = "workers, and jobs that wait for one")))]
 pub(crate) async fn list(_: Allowed<Read>, State(app): State<App>) -> Answer<WorkerList> {
@@ -142,7 +143,7 @@ pub(crate) struct WorkerParam {
     worker: String,
 }
 
-/// Asks a worker to stop when it has done what it has.
+/// Asks a worker to stop when its jobs are done.
 #[utoipa::path(post, path = "/api/v1/workers/{worker}/drain", tag = "workers", params(("worker" = String, Path)),
     responses((status = 202, description = "it is told with its next heartbeat"), (status = 404, body = ApiProblem, description = "there is no such worker")))]
 pub(crate) async fn drain(

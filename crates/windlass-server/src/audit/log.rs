@@ -1,4 +1,4 @@
-//! The file: its chain, its end after a crash, and what happens when it has grown.
+//! The log file: its hash chain, its recovery after a crash, and its rotation.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -9,16 +9,16 @@ use serde::Deserialize;
 
 use super::FILE;
 
-/// Held by whoever writes.
+/// Lock file held by the writing process.
 const LOCK: &str = "audit.lock";
 
-/// Where a line's hash begins.
+/// Key of the hash at the end of a line.
 pub(super) const HASH_KEY: &str = ",\"hash\":\"";
 
-/// The hash, its quote and the brace at the end of each line.
+/// Length of the hash, its quote and the brace at the end of each line.
 pub(super) const HASH_TAIL_BYTES: usize = 64 + 2;
 
-/// No line is longer: names, paths and numbers all have bounds of their own.
+/// Maximum length of a line; names, paths and numbers are all bounded.
 pub(super) const MAX_LINE_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ impl AuditError {
     }
 }
 
-/// What a line's hash is of: the hash before it, and all of the line up to its own.
+/// Computes the hash of a line from the previous hash and the line's text before its own hash.
 pub(super) fn chain_hash(before: &[u8; 32], line: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(before);
@@ -47,7 +47,7 @@ pub(super) fn chain_hash(before: &[u8; 32], line: &[u8]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// A line in its parts: what the hash is of, and the hash it says it has.
+/// Splits a line into the hashed text and the hash it states.
 pub(super) fn split_line(line: &[u8]) -> Option<(&[u8], [u8; 32])> {
     let at = line.len().checked_sub(HASH_TAIL_BYTES + HASH_KEY.len())?;
     let (body, tail) = line.split_at(at);
@@ -63,7 +63,7 @@ pub(super) fn line_number(line: &[u8]) -> Option<u64> {
     serde_json::from_slice::<NumberedLine>(line).ok().map(|line| line.n)
 }
 
-/// All files of a log, oldest first.
+/// Returns all files of a log, oldest first.
 pub(super) fn log_files(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut rotated: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -85,18 +85,18 @@ pub(super) struct AuditFile {
     file: File,
     bytes: u64,
     max_bytes: u64,
-    /// The number of the file's first line, and of the next one.
+    /// Numbers of the file's first line and of the next line.
     first: u64,
     next: u64,
     last_hash: [u8; 32],
-    /// The same after the last line that is on the disk.
+    /// `next` and `last_hash` after the last line that is synced to disk.
     synced: (u64, [u8; 32]),
     buffer: Vec<u8>,
     lock: File,
 }
 
 impl AuditFile {
-    /// And how many bytes of an unfinished line were cut.
+    /// Opens the log. Also returns the number of bytes of a torn line that were truncated.
     pub(crate) fn open(directory: &Path, max_bytes: u64) -> Result<(AuditFile, u64), AuditError> {
         let path = directory.join(FILE);
         let io_error = |what: &'static str| {
@@ -139,7 +139,7 @@ impl AuditFile {
         Ok((log, cut))
     }
 
-    /// Adds a line to what the next commit writes. Gives its number.
+    /// Adds a line to the next commit and returns its number.
     pub(crate) fn add(&mut self, text: &str) -> u64 {
         let begin = self.buffer.len();
         // Writing into memory does not fail.
@@ -151,7 +151,8 @@ impl AuditFile {
         self.next - 1
     }
 
-    /// All that was added is on the disk when this returns true; none of it when it returns false, since there was no room.
+    /// Writes all added lines. Returns true when all of them are on disk, and false when none is, because the disk is
+    /// full.
     pub(crate) fn commit(&mut self) -> Result<bool, AuditError> {
         let path = self.directory.join(FILE);
         let io_error = |error: std::io::Error| AuditError::new(&path, "could not write the audit log", &error);
@@ -166,7 +167,7 @@ impl AuditFile {
         self.synced = (self.next, self.last_hash);
         self.bytes += self.buffer.len() as u64;
         self.buffer.clear();
-        // A burst needs no room afterwards.
+        // Frees the memory of a burst.
         self.buffer.shrink_to(MAX_LINE_BYTES);
         if self.bytes >= self.max_bytes {
             self.rotate().map_err(io_error)?;
@@ -174,7 +175,8 @@ impl AuditFile {
         Ok(true)
     }
 
-    /// Nothing was synced, so what the disk has is known: all before. When there is room again the chain goes on from there.
+    /// Discards the added lines. Nothing was synced, so the content of the disk is known, and the chain continues from
+    /// there once there is space.
     fn roll_back(&mut self) -> std::io::Result<()> {
         self.file.set_len(self.bytes)?;
         self.file.sync_data()?;
@@ -183,7 +185,7 @@ impl AuditFile {
         Ok(())
     }
 
-    /// The chain goes on in a new file. Whatever interrupts this, no line is lost.
+    /// Continues the chain in a new file. An interruption at any point loses no line.
     fn rotate(&mut self) -> std::io::Result<()> {
         let path = self.directory.join(FILE);
         fs::rename(&path, self.directory.join(format!("audit.{:012}.log", self.first)))?;
@@ -196,7 +198,7 @@ impl AuditFile {
 
 impl Drop for AuditFile {
     fn drop(&mut self) {
-        // Closing is not enough: a child that is just being started has the file open too until it is another program.
+        // Closing is not enough: a child process being started has the file open as well until it calls exec.
         let _ = self.lock.unlock();
     }
 }
@@ -205,7 +207,7 @@ fn sync_directory(directory: &Path) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// A crash can leave a part of a line at the end.
+/// Truncates a torn line that a crash left at the end.
 fn truncate_torn_line(file: &mut File) -> std::io::Result<u64> {
     let bytes = file.seek(SeekFrom::End(0))?;
     let mut end = bytes;

@@ -1,7 +1,7 @@
-//! Who did what: one line for every changing call, on the disk before the call is answered.
+//! The audit log: one line for every changing call, synced to disk before the call is answered.
 //!
-//! One thread writes. What arrives while it syncs is the next group, so that many calls share one sync. Each line has the
-//! hash of itself and the line before: a line that was changed, taken out or put in later breaks the chain.
+//! One thread writes. Lines that arrive during a sync form the next group, so that many calls share one sync. Each
+//! line contains the hash of itself and the previous line: a changed, removed or inserted line breaks the chain.
 
 mod log;
 mod pages;
@@ -25,51 +25,51 @@ pub use verify::{AuditVerification, verify};
 
 use log::AuditFile;
 
-/// What one group writes at most before it syncs.
+/// Maximum number of lines per sync.
 const MAX_GROUP_LINES: usize = 4_096;
 
-/// The file that is written to; those before it are called `audit.NUMBER.log`, by their first line.
+/// The current file; older files are named `audit.NUMBER.log` after their first line.
 pub(crate) const FILE: &str = "audit.log";
 
-/// What a line says, besides its number and its hash.
+/// The content of a line, besides its number and hash.
 #[derive(Clone, Debug, Serialize)]
 pub struct AuditEntry {
     #[serde(serialize_with = "timestamp_as_text")]
     pub at: Timestamp,
-    /// None: whoever it was has not said so.
+    /// None: the caller is unknown.
     pub actor: Option<AuditActor>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The proxy that says where it came from.
+    /// The proxy that reported `from`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
     pub method: String,
-    /// As the document has it.
+    /// The route pattern of the OpenAPI document.
     pub route: String,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub path: Map<String, serde_json::Value>,
-    /// None: the line was written while the call was being done. It has succeeded unless an [`Outcome`] follows.
+    /// None: the line was written while the call was running. The call succeeded unless an [`AuditOutcome`] follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<BodyFacts>,
 }
 
-/// How a call has ended that was noted before, and did not succeed.
+/// The outcome of a call whose line was written before it failed.
 #[derive(Clone, Debug, Serialize)]
 struct AuditOutcome {
     #[serde(serialize_with = "timestamp_as_text")]
     at: Timestamp,
-    /// The number of its line.
+    /// The number of the call's line.
     line: u64,
     status: u16,
 }
 
-/// A line on its way to the disk.
+/// A line that is being written.
 pub(crate) struct PendingEntry(Option<oneshot::Receiver<Option<u64>>>);
 
 impl PendingEntry {
-    /// The line's number when it is on the disk; None if it cannot be written.
+    /// Waits until the line is on disk and returns its number; None if it cannot be written.
     pub(crate) async fn number(self) -> Option<u64> {
         match self.0 {
             Some(written) => written.await.ok().flatten(),
@@ -84,11 +84,11 @@ pub struct AuditActor {
     pub name: String,
 }
 
-/// What was sent, without saying it.
+/// Size and hash of a request body, without its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BodyFacts {
     pub bytes: u64,
-    /// The first 16 bytes of its BLAKE3.
+    /// The first 16 bytes of its BLAKE3 hash.
     pub hash: String,
 }
 
@@ -96,7 +96,7 @@ fn timestamp_as_text<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Res
     serializer.collect_str(at)
 }
 
-/// Something that the server did by itself.
+/// An action of the server itself.
 #[derive(Serialize)]
 struct AuditEvent<'a> {
     at: String,
@@ -109,7 +109,7 @@ fn is_zero(bytes: &u64) -> bool {
     *bytes == 0
 }
 
-/// Written before such a call is answered. The default keeps nothing: for trials.
+/// The audit log. The default writes nothing, for tests.
 #[derive(Default)]
 pub struct AuditLog {
     writer: Option<AuditWriter>,
@@ -131,12 +131,12 @@ struct WriterState {
 }
 
 struct QueuedLine {
-    /// The line without its number and its hash.
+    /// The line without its number and hash.
     text: String,
     written: Option<oneshot::Sender<Option<u64>>>,
 }
 
-/// Figures of the log.
+/// Statistics of the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AuditStats {
     pub queued: usize,
@@ -145,12 +145,12 @@ pub struct AuditStats {
 }
 
 impl AuditLog {
-    /// The log beside a store. A line that was cut short by a crash is taken away; the chain goes on.
+    /// Opens the log beside a store. A line torn by a crash is truncated; the chain continues.
     pub fn open(directory: &Path) -> Result<AuditLog, AuditError> {
         AuditLog::open_with(directory, windlass_core::ServerLimits::default().max_audit_file_bytes)
     }
 
-    /// The same; a file that has grown to so many bytes is put aside.
+    /// Opens the log with a maximum file size; a larger file is rotated.
     pub fn open_with(directory: &Path, max_file_bytes: u64) -> Result<AuditLog, AuditError> {
         let (mut log, cut_bytes) = AuditFile::open(directory, max_file_bytes)?;
         log.add(&object_body(&AuditEvent { at: real_now().to_string(), event: "start", cut_bytes }));
@@ -177,12 +177,12 @@ impl AuditLog {
         Ok(AuditLog { writer: Some(writer) })
     }
 
-    /// Whether nothing can be noted any more: then nothing may be changed either.
+    /// Whether the log cannot be written any more: no call may change anything then.
     pub(crate) fn is_broken(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| writer.state.broken.load(Ordering::Relaxed))
     }
 
-    /// Begins to note a call: the disk is at work meanwhile.
+    /// Begins to write a line; the caller can continue meanwhile.
     pub(crate) fn begin_write(&self, line: &AuditEntry) -> PendingEntry {
         self.begin_record(line)
     }
@@ -195,17 +195,17 @@ impl AuditLog {
         }))
     }
 
-    /// Notes a call. True when the line is on the disk.
+    /// Writes a line. Returns true when it is on disk.
     pub async fn write(&self, line: &AuditEntry) -> bool {
         self.begin_write(line).number().await.is_some()
     }
 
-    /// Notes that a call which has a line did not succeed. True when that is on the disk.
+    /// Writes that a call with a line has failed. Returns true when that is on disk.
     pub(crate) async fn write_outcome(&self, line: u64, status: u16) -> bool {
         self.begin_record(&AuditOutcome { at: real_now(), line, status }).number().await.is_some()
     }
 
-    /// The same for what was refused: nobody has to wait for it.
+    /// Writes the line of a rejected call without waiting for the disk.
     pub(crate) fn write_refusal(&self, line: &AuditEntry) {
         if let Some(writer) = &self.writer {
             writer.send(object_body(line), None);
@@ -219,7 +219,7 @@ impl AuditLog {
         AuditStats { queued: load(&state.queued), lines: load(&state.lines), syncs: load(&state.syncs) }
     }
 
-    /// Where the log is, if it is kept.
+    /// Returns the directory of the log, if it is written.
     pub(crate) fn directory(&self) -> Option<&Path> {
         self.writer.as_ref().map(|writer| &*writer.directory)
     }
@@ -229,7 +229,7 @@ impl AuditWriter {
     fn send(&self, text: String, written: Option<oneshot::Sender<Option<u64>>>) {
         self.state.queued.fetch_add(1, Ordering::Relaxed);
         let line = QueuedLine { text, written };
-        // A thread that has gone answers by letting go of the reply.
+        // A terminated thread answers by dropping the reply channel.
         if self.queue.as_ref().is_none_or(|queue| queue.send(line).is_err()) {
             self.state.broken.store(true, Ordering::Relaxed);
         }
@@ -246,7 +246,7 @@ impl Drop for AuditWriter {
     }
 }
 
-/// Takes all that waits, writes it, syncs once, answers everybody.
+/// Writes all queued lines, syncs once and answers all callers.
 fn run_writer(mut log: AuditFile, arrived: &mpsc::Receiver<QueuedLine>, state: &WriterState) {
     let mut replies = Vec::new();
     while let Ok(first) = arrived.recv() {
@@ -258,7 +258,7 @@ fn run_writer(mut log: AuditFile, arrived: &mpsc::Receiver<QueuedLine>, state: &
                 next = arrived.try_recv().ok();
             }
         }
-        // After a failed sync nobody knows what the disk has: whatever follows would be a guess.
+        // After a failed sync the content of the disk is unknown, so nothing more is written.
         let written = if state.broken.load(Ordering::Relaxed) { None } else { log.commit().ok() };
         if written.is_none() && !state.broken.swap(true, Ordering::Relaxed) {
             error!(lines = replies.len(), "audit log cannot be written");
@@ -269,14 +269,14 @@ fn run_writer(mut log: AuditFile, arrived: &mpsc::Receiver<QueuedLine>, state: &
         state.syncs.fetch_add(1, Ordering::Relaxed);
         for (number, reply) in replies.drain(..) {
             if let Some(reply) = reply {
-                // Whoever asked may have gone.
+                // The caller may be gone.
                 let _ = reply.send(good.then_some(number));
             }
         }
     }
 }
 
-/// The inside of an object: `"at":…,"who":…`.
+/// Serializes the inside of an object: `"at":…,"actor":…`.
 fn object_body(line: &impl Serialize) -> String {
     let mut text = serde_json::to_string(line).unwrap_or_default();
     text.pop();

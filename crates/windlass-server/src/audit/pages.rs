@@ -1,4 +1,4 @@
-//! Lines, page by page. Numbers grow along a file, so a page is found by halving.
+//! Paging through the log. Numbers increase along a file, so a page is found by binary search.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -10,16 +10,16 @@ use super::log::{MAX_LINE_BYTES, line_number, log_files};
 #[derive(Clone, Debug, Default)]
 pub struct AuditPage {
     pub items: Vec<serde_json::Value>,
-    /// For `after`, if there are more.
+    /// The value of `after` for the next page, if there is one.
     pub next: Option<u64>,
-    /// The number of the newest line of all.
+    /// The number of the newest line.
     pub last: u64,
 }
 
 pub fn read_page(directory: &Path, after: u64, limit: usize) -> std::io::Result<AuditPage> {
     let files = log_files(directory)?;
     let mut page = AuditPage { last: last_line_number(&files)?, ..AuditPage::default() };
-    // The newest file that begins at or before the line which is wanted.
+    // The newest file that begins at or before the requested line.
     let mut from = 0;
     for (index, path) in files.iter().enumerate() {
         if first_line_number(path)?.is_some_and(|first| first <= after.saturating_add(1)) {
@@ -59,12 +59,12 @@ fn first_line_number(path: &Path) -> std::io::Result<Option<u64>> {
     Ok(line_number(&line))
 }
 
-/// From the end of the newest file that has a line.
+/// Reads the number of the newest line from the end of the newest non-empty file.
 fn last_line_number(files: &[PathBuf]) -> std::io::Result<u64> {
     for path in files.iter().rev() {
         let mut file = File::open(path)?;
         let length = file.seek(SeekFrom::End(0))?;
-        // The newest line may be under way: the one before it is whole.
+        // The newest line may be incomplete; the one before it is complete.
         file.seek(SeekFrom::Start(length.saturating_sub(2 * MAX_LINE_BYTES as u64)))?;
         let mut end = Vec::new();
         file.read_to_end(&mut end)?;
@@ -75,7 +75,7 @@ fn last_line_number(files: &[PathBuf]) -> std::io::Result<u64> {
     Ok(0)
 }
 
-/// To the beginning of a line that comes at or before the first one after `after`, with few others in between.
+/// Seeks to the start of a line at, or shortly before, the first line after `after`.
 fn seek_near(reader: &mut BufReader<File>, after: u64) -> std::io::Result<()> {
     const NEAR_BYTES: u64 = 64 * 1024;
     let (mut low, mut high) = (0, reader.seek(SeekFrom::End(0))?);

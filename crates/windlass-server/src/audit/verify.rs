@@ -1,4 +1,4 @@
-//! Whether the chain is whole.
+//! Verification of the hash chain.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::log::{chain_hash, line_number, log_files, split_line};
 
-/// Findings are told up to here.
+/// Maximum number of reported findings.
 const MAX_FINDINGS: usize = 20;
 
-/// What a look at the whole log has found.
+/// The result of verifying the whole log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditVerification {
     pub lines: u64,
@@ -17,7 +17,7 @@ pub struct AuditVerification {
     pub findings: Vec<String>,
 }
 
-/// Reads every file of the log beside a store. An end that a crash has cut short is no finding: the next start cuts it.
+/// Verifies every file of the log beside a store. A torn last line is no finding: the next start truncates it.
 pub fn verify(directory: &Path) -> std::io::Result<AuditVerification> {
     let mut verifier = AuditVerifier::default();
     let files = log_files(directory)?;
@@ -43,7 +43,7 @@ pub fn verify(directory: &Path) -> std::io::Result<AuditVerification> {
 #[derive(Default)]
 struct AuditVerifier {
     result: AuditVerification,
-    /// The number and the hash of the line before.
+    /// The number and hash of the previous line.
     previous: Option<(u64, [u8; 32])>,
 }
 
@@ -55,7 +55,7 @@ impl AuditVerifier {
             return self
                 .add_finding(format!("audit log: the chain is broken at line {at} ({file}): it cannot be read"));
         };
-        // Older files may have been put elsewhere; then the first line is taken at its word.
+        // Older files may have been moved away; the first line is trusted then.
         let expected = match self.previous {
             Some((before, _)) => before + 1,
             None => number,

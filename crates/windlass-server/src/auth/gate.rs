@@ -1,5 +1,5 @@
-//! No handler answers unless it has taken an authorisation type: an answer without one is thrown away. The compiler
-//! refuses such a route already (`guard`); this holds for whatever comes by another way.
+//! The run-time check that every handler has extracted an authorisation type: a response without one is discarded.
+//! The compiler rejects such a route already (`guard`); this covers routes added in any other way.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ use super::guard::AccessRule;
 use crate::ApiProblem;
 use crate::problem::codes;
 
-/// What the authorisation type of a request has found out.
+/// Facts established by the authorisation type of a request.
 #[derive(Clone, Default)]
 pub(crate) struct AuthContext(Arc<AuthFacts>);
 
@@ -37,53 +37,53 @@ impl AuthContext {
         self.0.declared.get().copied()
     }
 
-    /// Whoever sent it knows the secret of what it was sent to.
+    /// Whether the request is signed with the secret of its webhook.
     pub(crate) fn is_signed(&self) -> bool {
         self.0.signed.load(Ordering::Relaxed)
     }
 
-    /// Whoever sent a delivery may.
+    /// Whether the delivery was accepted.
     pub(crate) fn is_admitted(&self) -> bool {
         self.0.admitted.load(Ordering::Relaxed)
     }
 
-    /// Who asks, if they have said so, and whether or not they may.
+    /// Returns the caller's identity, if known, whether or not the call is allowed.
     pub(crate) fn identity(&self) -> Option<&Arc<TokenIdentity>> {
         self.0.identity.get()
     }
 }
 
-/// Called by every authorisation type.
+/// Records that an authorisation type was extracted. Called by every authorisation type.
 pub(crate) fn mark_authorized(parts: &Parts) {
     if let Some(auth) = parts.extensions.get::<AuthContext>() {
         auth.0.authorized.store(true, Ordering::Relaxed);
     }
 }
 
-/// The same, and what the route declares: for whoever counts and notes what was asked.
+/// Records the same, and the declaration of the route for metrics and the audit log.
 pub(crate) fn mark_authorized_as(parts: &Parts, declared: AccessRule) {
     mark_authorized(parts);
     if let Some(auth) = parts.extensions.get::<AuthContext>() {
-        // A type inside another says the same again.
+        // A nested authorisation type declares the same again.
         let _ = auth.0.declared.set(declared);
     }
 }
 
-/// Who it is that asks.
+/// Records the caller's identity.
 pub(crate) fn set_identity(parts: &Parts, identity: &Arc<TokenIdentity>) {
     if let Some(auth) = parts.extensions.get::<AuthContext>() {
         let _ = auth.0.identity.set(identity.clone());
     }
 }
 
-/// The signature is right.
+/// Records that the signature is valid.
 pub(crate) fn mark_signed(parts: &Parts) {
     if let Some(auth) = parts.extensions.get::<AuthContext>() {
         auth.0.signed.store(true, Ordering::Relaxed);
     }
 }
 
-/// A delivery is let in, by whatever it has proven.
+/// Records that a delivery is accepted, whatever the proof.
 pub(crate) fn mark_admitted(parts: &Parts) {
     if let Some(auth) = parts.extensions.get::<AuthContext>() {
         auth.0.admitted.store(true, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Only a handler whose first argument is an authorisation type can become a route: the compiler sees to it. What the type
-//! says is what the document says.
+//! The compile-time check that only a handler whose first argument is an authorisation type can become a route. The
+//! type also determines what the OpenAPI document says.
 
 use axum::routing::MethodRouter;
 use utoipa::openapi::path::{Operation, PathItem};
@@ -12,17 +12,17 @@ use super::TokenScope;
 pub const SCHEME: &str = "token";
 pub(crate) const SIGNATURE: &str = "signature";
 
-/// Who may call a handler, as its first argument says.
+/// The access rule of a handler, declared by its first argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessRule {
     Public,
-    /// Whoever has a token with this scope.
+    /// Requires a token with this scope.
     Scope(TokenScope),
-    /// Whoever has signed the request with the secret of this one route.
+    /// Requires a signature with the secret of this one route.
     Signed,
 }
 
-/// An authorisation type: when it has been taken, whoever calls was looked at.
+/// An authorisation type: extracting it has checked the caller.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say who may call this handler",
     label = "the first argument of a handler is an authorisation type",
@@ -32,7 +32,7 @@ pub trait Authorization {
     const RULE: AccessRule;
 }
 
-/// A handler that takes an authorisation type first.
+/// A handler whose first argument is an authorisation type.
 #[diagnostic::on_unimplemented(
     message = "this handler does not say who may call it",
     label = "its first argument is no authorisation type",
@@ -62,18 +62,18 @@ guarded!(A, B, C, D, E);
 guarded!(A, B, C, D, E, G);
 guarded!(A, B, C, D, E, G, H);
 
-/// What a handler declares.
+/// Returns the access rule that a handler declares.
 ///
 /// ```
-/// use windlass_server::auth::{Allowed, Declared, Read, Scope, guard};
+/// use windlass_server::auth::{AccessRule, Allowed, Read, TokenScope, guard};
 ///
 /// async fn asks(_: Allowed<Read>, body: String) -> String {
 ///     body
 /// }
-/// assert_eq!(guard::declared(&asks), Declared::Scope(Scope::Read));
+/// assert_eq!(guard::rule_of(&asks), AccessRule::Scope(TokenScope::Read));
 /// ```
 ///
-/// One that declares nothing is no handler:
+/// A function that declares nothing is no handler:
 ///
 /// ```compile_fail,E0277
 /// use windlass_server::auth::guard;
@@ -81,13 +81,13 @@ guarded!(A, B, C, D, E, G, H);
 /// async fn forgets(body: String) -> String {
 ///     body
 /// }
-/// guard::declared(&forgets);
+/// guard::rule_of(&forgets);
 /// ```
 pub fn rule_of<Arguments, H: Guarded<Arguments>>(_: &H) -> AccessRule {
     H::RULE
 }
 
-/// Routes of guarded handlers, with what each declares in the document.
+/// Builds the routes of guarded handlers, with their access rules in the OpenAPI document.
 macro_rules! routes {
     ($first:path $(, $more:path)* $(,)?) => {{
         let declared = $crate::auth::guard::rule_of(&$first);
@@ -103,7 +103,7 @@ macro_rules! routes {
 
 pub(crate) use routes;
 
-/// Writes into the document who may call these operations, whatever their authors have written there.
+/// Writes the access rule into the OpenAPI document, replacing what the operations' authors wrote there.
 pub(crate) fn document_rule<S>(routes: UtoipaMethodRouter<S>, rule: AccessRule) -> UtoipaMethodRouter<S> {
     let (schemas, mut paths, router) = routes;
     for item in paths.paths.values_mut() {
@@ -118,7 +118,7 @@ pub(crate) fn document_rule<S>(routes: UtoipaMethodRouter<S>, rule: AccessRule) 
     (schemas, paths, router)
 }
 
-/// Several methods of one path.
+/// Merges several methods of one path.
 pub(crate) fn merge_methods<S: Clone + Send + Sync + 'static>(
     one: UtoipaMethodRouter<S>,
     other: UtoipaMethodRouter<S>,

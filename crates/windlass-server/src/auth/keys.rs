@@ -1,4 +1,4 @@
-//! Tokens at hand, and whose they are.
+//! The in-memory index of tokens and their identities.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,16 +19,16 @@ use super::TokenScope;
 use super::tokens::{self, ApiToken, TokenError, TokenRequest, TokenSecret};
 use crate::rate::{RateBucket, SharedBuckets};
 
-/// The file in the store's directory that has the first token.
+/// The file in the store's directory that contains the first token.
 pub const FIRST_TOKEN_FILE: &str = "token";
 
-/// How often the store is asked whether somebody else has changed tokens.
+/// Interval at which the store is checked for token changes by other processes.
 const RELOAD_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How exactly it is known when a token was used last.
+/// Granularity, in microseconds, at which the last use of a token is recorded.
 const LAST_USE_GRANULARITY: i64 = 3_600 * 1_000_000;
 
-/// Somebody who has shown a token.
+/// The identity of a caller with a valid token.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenIdentity {
     pub id: String,
@@ -52,20 +52,20 @@ impl TokenIdentity {
     }
 }
 
-/// What a token is using now. It stays when tokens are read again.
+/// Current usage of a token. It survives reloads of the index.
 #[derive(Debug, Default)]
 pub(crate) struct TokenActivity {
     pub requests: RateBucket,
     pub streams: AtomicUsize,
     last_used: AtomicI64,
-    /// Nobody has the token any more.
+    /// The token was revoked.
     revoked: AtomicBool,
-    /// 0: it never does.
+    /// 0: the token never expires.
     expires_at: AtomicI64,
 }
 
 impl TokenActivity {
-    /// Whether whoever has the token is still somebody.
+    /// Returns whether the token is still valid.
     pub(crate) fn is_valid(&self, now: Timestamp) -> bool {
         let expires_at = self.expires_at.load(Ordering::Relaxed);
         !self.revoked.load(Ordering::Relaxed) && (expires_at == 0 || now.0 < expires_at)
@@ -78,13 +78,13 @@ pub(crate) enum TokenRefusal {
     Expired,
 }
 
-/// All tokens of this server. They are in the store as hashes.
+/// All tokens of this server. The store contains only their hashes.
 pub struct TokenIndex {
     tokens: RwLock<HashMap<[u8; 32], IndexedToken>>,
     store: Option<Arc<dyn Store>>,
     reload_state: Mutex<ReloadState>,
     anonymous: Arc<TokenIdentity>,
-    /// Addresses that have shown tokens which nobody has.
+    /// Rate limits of addresses that sent unknown tokens.
     pub(crate) failure_limits: SharedBuckets,
 }
 
@@ -107,7 +107,7 @@ impl fmt::Debug for TokenIndex {
 }
 
 impl TokenIndex {
-    /// With one token that may do everything, and without a store: for trials.
+    /// Creates an index with one admin token and without a store, for tests.
     pub fn with_token(token: Option<String>) -> TokenIndex {
         let mut tokens = HashMap::new();
         if let Some(token) = token {
@@ -120,7 +120,7 @@ impl TokenIndex {
         TokenIndex::new(tokens, None)
     }
 
-    /// The tokens of a store.
+    /// Opens the tokens of a store.
     pub fn open(store: Arc<dyn Store>) -> Result<TokenIndex, StoreError> {
         let keys = TokenIndex::new(HashMap::new(), Some(store));
         keys.refresh()?;
@@ -137,13 +137,13 @@ impl TokenIndex {
         self.anonymous.clone()
     }
 
-    /// Whose token this is. How long it takes says nothing about any token: what is compared are hashes.
-    /// One that nobody has makes the store be looked at again, if `look` says so.
+    /// Returns the identity of a token. The time it takes reveals nothing about any token, since hashes are compared.
+    /// An unknown token makes the index check the store again if `reload_if_unknown` is set.
     pub(crate) fn identify(&self, token: &str, reload_if_unknown: bool) -> Result<Arc<TokenIdentity>, TokenRefusal> {
         let hash = *blake3::hash(token.as_bytes()).as_bytes();
         self.reload_if_older_than(RELOAD_INTERVAL);
         match self.find(&hash) {
-            // Somebody may have made it a moment ago.
+            // The token may have been created a moment ago.
             Err(TokenRefusal::Unknown) if reload_if_unknown && self.reload_if_older_than(Duration::ZERO) => {
                 self.find(&hash)
             }
@@ -165,12 +165,12 @@ impl TokenIndex {
         Ok(identity)
     }
 
-    /// For whoever has been identified long ago: tokens that were taken away since are known to be.
+    /// Reloads tokens if due, so that callers identified long ago notice a revocation.
     pub(crate) fn reload_if_due(&self) {
         self.reload_if_older_than(RELOAD_INTERVAL);
     }
 
-    /// Whether tokens were read again.
+    /// Reloads tokens if the last check is older than `interval`; returns whether they were reloaded.
     fn reload_if_older_than(&self, interval: Duration) -> bool {
         let Some(store) = &self.store else { return false };
         let Ok(mut reload_state) = self.reload_state.try_lock() else { return false };
@@ -178,12 +178,12 @@ impl TokenIndex {
             return false;
         }
         reload_state.checked_at = Some(Instant::now());
-        // A store that gives no answer now is asked again; what was known stays.
+        // When the store gives no answer, the known tokens stay valid and the next call tries again.
         let Ok(mark) = store.change_mark() else { return false };
         reload_state.change_mark.replace(mark) != Some(mark) && self.reload(&**store).is_ok()
     }
 
-    /// After this server itself has changed tokens.
+    /// Reloads the index after this server has changed tokens.
     pub fn refresh(&self) -> Result<(), StoreError> {
         let Some(store) = &self.store else { return Ok(()) };
         let _look = self.lock_reload();
@@ -194,7 +194,7 @@ impl TokenIndex {
         self.reload_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Only one thread at a time reads: otherwise an older list could replace a newer one.
+    /// Reads all tokens. Only one thread at a time does so; otherwise an older list could replace a newer one.
     fn reload(&self, store: &dyn Store) -> Result<(), StoreError> {
         let tokens = tokens::list(store)?;
         let mut index = self.tokens.write().unwrap_or_else(PoisonError::into_inner);
@@ -208,7 +208,7 @@ impl TokenIndex {
         Ok(())
     }
 
-    /// In the store, now and then; nobody waits for it.
+    /// Records the last use in the store from time to time, in the background.
     fn record_use(&self, identity: &Arc<TokenIdentity>, now: Timestamp) {
         let used = identity.usage.last_used.load(Ordering::Relaxed);
         if now.0 - used < LAST_USE_GRANULARITY || identity.usage.last_used.swap(now.0, Ordering::Relaxed) != used {
@@ -216,7 +216,7 @@ impl TokenIndex {
         }
         if let (Some(store), Ok(runtime)) = (self.store.clone(), tokio::runtime::Handle::try_current()) {
             let id = identity.id.clone();
-            // What cannot be noted now is noted in an hour.
+            // A use that cannot be recorded now is recorded in an hour.
             runtime.spawn_blocking(move || drop(tokens::record_use(&*store, &id, now)));
         }
     }
@@ -233,8 +233,8 @@ impl IndexedToken {
     }
 }
 
-/// The token that may do everything, which is in the store's directory. It is made when nobody could do anything otherwise; one
-/// that was revoked does not come back. None: there are tokens, and this one is not among them.
+/// Returns the admin token in the store's directory. It is created if the store has no admin token; a revoked one is
+/// not created again. None: there are tokens, but this one is not among them.
 pub fn first_token(store: &dyn Store, directory: &Path) -> Result<Option<TokenSecret>, TokenError> {
     let path = directory.join(FIRST_TOKEN_FILE);
     let file_error = |what: &'static str| {
@@ -252,7 +252,7 @@ pub fn first_token(store: &dyn Store, directory: &Path) -> Result<Option<TokenSe
         return Ok(None);
     }
     let secret = TokenSecret::new()?;
-    // A file of another store, or of a start that did not get further.
+    // The file belongs to another store, or to a start that failed midway.
     if written.is_some() || path.exists() {
         fs::remove_file(&path).map_err(file_error("could not remove the first token of another store"))?;
     }
@@ -263,7 +263,7 @@ pub fn first_token(store: &dyn Store, directory: &Path) -> Result<Option<TokenSe
         expires_at: None,
         by: Some("server".to_owned()),
     };
-    // The first token of a store is never one too many.
+    // The token limit does not apply to the first token of a store.
     tokens::create_with_secret(store, request, &secret, usize::MAX)?;
     Ok(Some(secret))
 }
@@ -274,7 +274,7 @@ fn read_first(path: &Path) -> std::io::Result<Option<TokenSecret>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // A copy of the directory may have opened it to others.
+    // Copying the directory may have made it readable for others.
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
     }
@@ -283,7 +283,7 @@ fn read_first(path: &Path) -> std::io::Result<Option<TokenSecret>> {
     Ok(TokenSecret::parse(text.trim()))
 }
 
-/// Nobody else can read it, not even for a moment; a file or link that is already there is not written to.
+/// Creates the file readable by its owner only, from the first moment; an existing file or link is not written to.
 fn write_first(path: &Path, secret: &TokenSecret) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(secret.reveal().as_bytes())?;

@@ -1,4 +1,5 @@
-//! Who may do what. A handler says what it needs by the type of its first argument; the gate sees to it that none forgets.
+//! Authorisation. A handler declares its requirement by the type of its first argument; the gate verifies that none
+//! forgets.
 
 pub(crate) mod gate;
 pub mod guard;
@@ -25,22 +26,22 @@ use crate::problem::codes;
 use crate::rate::{Rate, address_block, rate_limited};
 use crate::{ApiProblem, App};
 
-/// Who asks: the other end of the connection, as the listener has put it into the request, or whom a proxy asks for, as
-/// the edge has found out.
+/// The address of the client: the peer of the connection, as set by the listener, or the client named by a trusted
+/// proxy, as determined by the edge.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.port() {
-            // Proxies seldom say it.
+            // Proxies seldom name the port.
             0 => write!(f, "{}", self.0.ip()),
             _ => write!(f, "{}", self.0),
         }
     }
 }
 
-/// Anybody may ask.
+/// Access without authentication.
 pub struct Public;
 
 impl Authorization for Public {
@@ -56,7 +57,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Public {
     }
 }
 
-/// Somebody whose token has the scope `N`.
+/// Access with a token that has the scope `N`.
 pub struct Allowed<N: RequiredScope> {
     pub(crate) identity: Arc<TokenIdentity>,
     needs: PhantomData<N>,
@@ -70,7 +71,7 @@ impl<N: RequiredScope> FromRequestParts<App> for Allowed<N> {
     type Rejection = ApiProblem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Allowed<N>, ApiProblem> {
-        // Whoever is refused has been looked at too.
+        // A rejected caller has been checked as well.
         gate::mark_authorized_as(parts, AccessRule::Scope(N::SCOPE));
         let identity = identify(parts, app)?;
         gate::set_identity(parts, &identity);
@@ -86,7 +87,7 @@ impl<N: RequiredScope> FromRequestParts<App> for Allowed<N> {
     }
 }
 
-/// Who asks, by the token of the request.
+/// Identifies the caller by the token of the request.
 pub(crate) fn identify(parts: &Parts, app: &App) -> Result<Arc<TokenIdentity>, ApiProblem> {
     if app.options.no_auth {
         return Ok(app.keys.anonymous());
@@ -102,12 +103,12 @@ pub(crate) fn identify(parts: &Parts, app: &App) -> Result<Arc<TokenIdentity>, A
         },
         Err(why) => why,
     };
-    // Whoever has a token is not kept out by a neighbour who has none.
+    // A caller with a valid token is not locked out by others of the same address block.
     if let Some(wait) = wait {
         return Err(rate_limited("tokens that nobody has, from this address", wait, "max_unknown_tokens_per_second"));
     }
     if let Some(from) = from {
-        // That this one was too many is seen by the next.
+        // The result is checked by the next request.
         let _ = app.keys.failure_limits.take(from, app.controls().rates.failures);
     }
     let hint = "send `Authorization: Bearer TOKEN`; the first one is in the file `token` in the store's directory, such as .windlass/token";

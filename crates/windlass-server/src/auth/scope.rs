@@ -26,7 +26,7 @@ impl TokenScope {
         }
     }
 
-    /// Whether whoever has this one may do what needs the other.
+    /// Returns whether this scope permits operations that need the other one.
     pub fn includes(self, other: TokenScope) -> bool {
         self == other
             || self == TokenScope::Admin
@@ -34,7 +34,7 @@ impl TokenScope {
     }
 }
 
-/// What a handler needs, as a type.
+/// The scope that a handler requires, as a type.
 pub trait RequiredScope: Send + Sync + 'static {
     const SCOPE: TokenScope;
 }

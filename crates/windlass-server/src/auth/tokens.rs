@@ -1,5 +1,5 @@
-//! Tokens in the store. Only their hashes are kept: whoever reads the store cannot use one. Everything here works beside a
-//! running server, which looks whenever the store has changed.
+//! Tokens in the store. Only their hashes are stored: reading the store does not reveal a usable token. All functions
+//! work alongside a running server, which reloads tokens whenever the store has changed.
 
 use serde::{Deserialize, Serialize};
 use windlass_runtime::real_now;
@@ -10,7 +10,7 @@ use super::TokenScope;
 
 pub const KIND: &str = "token";
 
-/// How every token begins, so that people and scanners know one when they see it.
+/// Prefix of every token, so that people and secret scanners recognise one.
 pub(crate) const PREFIX: &str = "wl_";
 
 /// Random bytes of a token.
@@ -20,25 +20,25 @@ const MAX_NAME_CHARS: usize = 100;
 
 const PAGE_SIZE: u32 = 500;
 
-/// How often a change begins anew because somebody else was faster.
+/// Maximum number of attempts of a change that conflicts with concurrent changes.
 const MAX_TRIES: u32 = 20;
 
-/// What the store knows of a token.
+/// A token as stored.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ApiToken {
     pub id: String,
     pub name: String,
-    /// BLAKE3 of the whole token, in hexadecimal digits. It holds 256 random bits: nothing slower is needed.
+    /// BLAKE3 hash of the whole token in hexadecimal digits. The token has 256 random bits, so no slow hash is needed.
     pub hash: String,
     pub scopes: Vec<TokenScope>,
     #[serde(with = "rfc3339")]
     pub created_at: Timestamp,
     #[serde(default, with = "optional_rfc3339", skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// To within an hour.
+    /// Accurate to one hour.
     #[serde(default, with = "optional_rfc3339", skip_serializing_if = "Option::is_none")]
     pub last_used: Option<Timestamp>,
-    /// Who has made it.
+    /// Name of the token that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -53,7 +53,7 @@ impl ApiToken {
     }
 }
 
-/// The token itself. It can be shown once, and is nowhere else.
+/// The token itself. It can be shown once and is stored nowhere.
 pub struct TokenSecret(String);
 
 impl TokenSecret {
@@ -65,7 +65,7 @@ impl TokenSecret {
         Ok(TokenSecret(format!("{PREFIX}{text}")))
     }
 
-    /// One that somebody has handed in; None if it cannot be one.
+    /// Parses a token; None if the text cannot be one.
     pub(crate) fn parse(text: &str) -> Option<TokenSecret> {
         let body = text.strip_prefix(PREFIX)?;
         let fits = body.len() == SECRET_BYTES.div_ceil(3) * 4 - 1;
@@ -81,7 +81,7 @@ impl TokenSecret {
         blake3::hash(self.0.as_bytes()).to_hex().to_string()
     }
 
-    /// For the one time that it is shown.
+    /// Returns the text, for the one time that it is shown.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -119,7 +119,7 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// What to do about it.
+    /// Returns a suggestion for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             TokenError::NoSuchToken(_) => "`windlass token list` shows them",
@@ -140,7 +140,7 @@ impl TokenError {
     }
 }
 
-/// What somebody wants.
+/// Parameters of a new token.
 #[derive(Clone, Debug)]
 pub struct TokenRequest {
     pub name: String,
@@ -149,7 +149,7 @@ pub struct TokenRequest {
     pub by: Option<String>,
 }
 
-/// Makes a token, if there are not too many. The secret is given this once.
+/// Creates a token unless the limit is reached. The secret is returned only here.
 pub fn create(
     store: &dyn Store,
     request: TokenRequest,
@@ -199,7 +199,7 @@ pub(super) fn create_with_secret(
     }
 }
 
-/// All tokens, with the revision of each. One that cannot be read is nobody's.
+/// Lists all tokens with their revisions. Unreadable records are left out.
 pub fn list(store: &dyn Store) -> Result<Vec<(ApiToken, u64)>, StoreError> {
     let mut tokens = Vec::new();
     let mut after = String::new();
@@ -211,13 +211,13 @@ pub fn list(store: &dyn Store) -> Result<Vec<(ApiToken, u64)>, StoreError> {
     }
 }
 
-/// Takes a token away: whoever has it is nobody from now on.
+/// Revokes a token.
 pub fn revoke(store: &dyn Store, id: &str) -> Result<ApiToken, TokenError> {
     let mut attempts = 0;
     loop {
         attempts += 1;
         match try_revoke(store, id) {
-            // That it was used has just been noted, as a rule.
+            // Usually a conflict with recording the last use.
             Err(TokenError::Busy) if attempts < MAX_TRIES => {}
             outcome => return outcome,
         }
@@ -230,7 +230,7 @@ fn try_revoke(store: &dyn Store, id: &str) -> Result<ApiToken, TokenError> {
         tokens.iter().find(|(token, _)| token.id == id).ok_or_else(|| TokenError::NoSuchToken(id.to_owned()))?;
     let mut changes = vec![RecordChange::remove(KIND, id, now).with_expected_revision(*revision)];
     if token.is_live_admin(now) {
-        // Another is left, and stays while this one goes: two who revoke each other's do not both succeed.
+        // Expects the revision of another admin token that stays: two admins revoking each other cannot both succeed.
         let other = tokens.iter().filter(|(other, _)| other.id != id && other.is_live_admin(now));
         let other = other.max_by_key(|(other, _)| other.expires_at.map_or(i64::MAX, |at| at.0));
         let (other, revision) = other.ok_or_else(|| TokenError::LastAdmin(id.to_owned()))?;
@@ -242,11 +242,11 @@ fn try_revoke(store: &dyn Store, id: &str) -> Result<ApiToken, TokenError> {
     }
 }
 
-/// Notes that a token was used. One that was revoked meanwhile stays so.
+/// Records the use of a token. A token revoked meanwhile stays revoked.
 pub(super) fn record_use(store: &dyn Store, id: &str, at: Timestamp) -> Result<(), StoreError> {
     let Some((token, revision)) = store.record(KIND, id)?.as_ref().and_then(decode) else { return Ok(()) };
     let token = ApiToken { last_used: Some(at), ..token };
-    // Whoever was faster has noted it as well.
+    // In case of a conflict, the other writer has recorded the use as well.
     store
         .change_records(vec![RecordChange::put(KIND, id, encode(&token), at).with_expected_revision(revision)])
         .map(drop)
@@ -258,7 +258,7 @@ pub fn has_admin(store: &dyn Store) -> Result<bool, StoreError> {
 }
 
 fn encode(token: &ApiToken) -> Vec<u8> {
-    // A struct of texts and numbers always can be written.
+    // A struct of strings and numbers always serializes.
     serde_json::to_vec(token).unwrap_or_default()
 }
 
@@ -273,7 +273,7 @@ fn new_id() -> Result<String, TokenError> {
     Ok(format!("tk_{:016x}", u64::from_be_bytes(bytes)))
 }
 
-/// Times as people write them.
+/// Serializes times as RFC 3339.
 mod rfc3339 {
     use serde::{Deserialize, Deserializer, Serializer};
     use windlass_value::Timestamp;

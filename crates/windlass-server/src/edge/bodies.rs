@@ -1,4 +1,4 @@
-//! Bodies that are watched while they pass.
+//! Body wrappers that measure, time out or close what passes through them.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 /// Digits of a body's hash in the audit log.
 const HASH_DIGITS: usize = 32;
 
-/// What is known of a body that has passed.
+/// Size, hash and timeliness of a request body.
 #[derive(Clone, Default)]
 pub(crate) struct BodyDigest(Arc<DigestState>);
 
@@ -33,7 +33,7 @@ impl BodyDigest {
         self.0.late.load(Ordering::Relaxed)
     }
 
-    /// None if there was nothing.
+    /// Returns the size and hash, or None for an empty body.
     pub(crate) fn facts(&self) -> Option<BodyFacts> {
         let digest = self.0.digest.lock().unwrap_or_else(PoisonError::into_inner);
         let (hasher, bytes) = digest.as_ref()?;
@@ -50,15 +50,15 @@ impl BodyDigest {
     }
 }
 
-/// Called with what is known of a body when all of it has come.
+/// Callback with the facts of a request body that has arrived completely.
 pub(crate) type OnBodyEnd = Box<dyn FnOnce(Option<BodyFacts>) + Send>;
 
-/// A request's body: how large it was, its hash, and that it arrives in time.
+/// A request body that records its size and hash and must arrive in time.
 pub(crate) struct MeasuredBody {
     inner: Body,
     digest: BodyDigest,
     timeout: Duration,
-    /// Begins with the first wait: most bodies are there at once.
+    /// Starts with the first wait: most bodies are available immediately.
     deadline: Option<Pin<Box<Sleep>>>,
     on_end: Option<OnBodyEnd>,
 }
@@ -113,7 +113,7 @@ impl HttpBody for MeasuredBody {
     }
 }
 
-/// One open stream of a token.
+/// Counts one open stream of a token.
 pub(crate) struct StreamSlot {
     usage: Arc<TokenActivity>,
     metrics: Metrics,
@@ -137,14 +137,14 @@ impl Drop for StreamSlot {
     }
 }
 
-/// Comes to an end when a stream must.
+/// Completes when a stream must end.
 pub(crate) type EndSignal = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
-/// A stream that ends when the server wants to, and says so.
+/// A stream body that ends with a notice when the server closes it.
 pub(crate) struct ClosableStreamBody {
     inner: Body,
     end_signal: EndSignal,
-    /// None: it has been said.
+    /// None: the notice has been sent.
     notice: Option<Bytes>,
     _slot: StreamSlot,
 }

@@ -1,5 +1,5 @@
-//! Who is connected. There is a bound for all and one for each address; when one of them is reached, whoever costs us a
-//! place and gives us nothing to do makes room for the next.
+//! The table of open connections. There is a total limit and a limit per address. When one of them is reached, an
+//! idle connection is evicted for the next one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -14,28 +14,29 @@ use crate::ServerOptions;
 use crate::proxies;
 use crate::rate::address_block;
 
-/// Whoever takes nothing for so long makes room for others. Without others, more time is given.
+/// Time without reading after which a stalled connection may be evicted for another; without demand it may stay
+/// longer.
 const STALL_THRESHOLD: Duration = Duration::from_secs(5);
 
 type Address = [u8; 8];
 
-/// Why somebody cannot come in.
+/// The limit that prevents another connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionLimit {
-    /// There are as many as there may be.
+    /// The total limit is reached.
     Total,
-    /// There are as many of one address.
+    /// The limit of this address is reached.
     PerAddress,
 }
 
-/// Those that can be let go of, those first by whom the least is lost.
+/// States in which a connection may be evicted, the cheapest to lose first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum IdleState {
-    /// Has said nothing yet.
+    /// Has not sent a request yet.
     Silent,
-    /// Has been answered, and asks for nothing.
+    /// Its requests have been answered and no new one has arrived.
     Idle,
-    /// Does not take what it has asked for.
+    /// Does not read its response.
     Stalled,
 }
 
@@ -51,15 +52,15 @@ struct ConnectionRows {
     next: u64,
     open: HashMap<u64, ConnectionRow>,
     per_address: HashMap<Address, usize>,
-    /// Each since when.
+    /// The evictable connections, each with the time its state began.
     idle: BTreeSet<(IdleState, Instant, u64)>,
 }
 
 struct ConnectionRow {
-    /// None: many come from there, and they are no one's fault.
+    /// None: the address is shared by many clients (a proxy or loopback), so the limit per address does not apply.
     address: Option<Address>,
     has_sent_request: bool,
-    /// Requests that are not answered to the end.
+    /// Requests whose response has not been sent completely.
     in_flight: u32,
     stalled: bool,
     idle: Option<(IdleState, Instant)>,
@@ -72,10 +73,10 @@ impl ConnectionTable {
         ConnectionTable { max_total, max_per_address, proxies: options.proxies.clone(), rows: Mutex::default() }
     }
 
-    /// A place for one more, perhaps another's.
+    /// Reserves a slot for a connection, if necessary by evicting another.
     pub(crate) fn admit(self: &Arc<ConnectionTable>, peer: IpAddr) -> Result<ConnectionSlot, ConnectionLimit> {
         let peer = peer.to_canonical();
-        // Behind a proxy there are many; so there are on this machine, and a proxy may be among them.
+        // A proxy has many clients behind it; so may this machine, and a proxy may run on it.
         let is_shared = peer.is_loopback() || proxies::includes(&self.proxies, peer);
         let address = (!is_shared).then(|| address_block(peer));
         let mut rows = self.rows();
@@ -107,7 +108,7 @@ impl ConnectionTable {
         Ok(ConnectionSlot { table: self.clone(), id, evict_notify })
     }
 
-    /// Somebody goes, if anybody can.
+    /// Evicts one connection and returns whether one could be evicted.
     pub(crate) fn make_room(&self) -> bool {
         self.rows().evict_one(|_| true)
     }
@@ -130,7 +131,7 @@ impl ConnectionRows {
         true
     }
 
-    /// It may be gone already.
+    /// Removes a row. It may have been removed already.
     fn remove(&mut self, id: u64) -> Option<ConnectionRow> {
         let row = self.open.remove(&id)?;
         if let Some((quiet, since)) = row.idle {
@@ -151,7 +152,7 @@ impl ConnectionRows {
         let Some(row) = self.open.get_mut(&id) else { return };
         change(row);
         let idle_now = match row {
-            // What it has asked for is not with it yet, though nothing of it is left here.
+            // The client has not received its response yet, although nothing of it is buffered here.
             ConnectionRow { stalled: true, .. } => Some(IdleState::Stalled),
             ConnectionRow { has_sent_request: false, .. } => Some(IdleState::Silent),
             ConnectionRow { in_flight: 0, .. } => Some(IdleState::Idle),
@@ -171,7 +172,7 @@ impl ConnectionRows {
     }
 }
 
-/// The place of one connection; it is free again when this is gone.
+/// The slot of one connection; dropping it frees the slot.
 pub(crate) struct ConnectionSlot {
     table: Arc<ConnectionTable>,
     id: u64,
@@ -179,7 +180,7 @@ pub(crate) struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// A request has come.
+    /// Records the arrival of a request.
     pub(crate) fn begin(&self) {
         self.table.rows().change(self.id, |row| {
             row.has_sent_request = true;
@@ -187,12 +188,12 @@ impl ConnectionSlot {
         });
     }
 
-    /// One has been answered to the end.
+    /// Records that a response has been sent completely.
     pub(crate) fn end(&self) {
         self.table.rows().change(self.id, |row| row.in_flight = row.in_flight.saturating_sub(1));
     }
 
-    /// Whether the other end takes what it is sent.
+    /// Records whether the peer has stopped reading.
     pub(crate) fn set_stalled(&self, stalled: bool) {
         self.table.rows().change(self.id, |row| row.stalled = stalled);
     }
@@ -201,7 +202,7 @@ impl ConnectionSlot {
         self.table.rows().open.get(&self.id).is_some_and(|row| row.has_sent_request)
     }
 
-    /// Returns when somebody else needs the place.
+    /// Completes when the connection is evicted.
     pub(crate) async fn evicted(&self) {
         self.evict_notify.notified().await;
     }
@@ -246,14 +247,14 @@ mod tests {
         let fourth = admit(&table, "::1").unwrap();
         assert!(is_evicted(&fresh) && !is_evicted(&idle) && !is_evicted(&busy));
         fresh.evicted().await;
-        // What is gone is gone: its end frees no second place.
+        // An evicted connection has freed its slot already: dropping it frees no second one.
         drop(fresh);
         fourth.begin();
         let fifth = admit(&table, "::1").unwrap();
         assert!(is_evicted(&idle));
         fifth.begin();
         assert_eq!(admit(&table, "::1").err(), Some(ConnectionLimit::Total), "all of them are at work");
-        // Whoever does not read what it has asked for goes when others wait, but not at once.
+        // A client that does not read its response is evicted when others wait, but not immediately.
         busy.set_stalled(true);
         assert_eq!(admit(&table, "::1").err(), Some(ConnectionLimit::Total));
         tokio::time::advance(STALL_THRESHOLD).await;

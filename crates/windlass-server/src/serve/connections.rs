@@ -1,5 +1,5 @@
-//! Connections, each with bounds: how many there are, how long a request's head may take and be, how long nobody reads,
-//! and how much is kept for whoever does not.
+//! Connections and their limits: the number of connections, the time and size of a request head, the time a client
+//! may not read, and the number of bytes buffered for a client that does not read.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,23 +31,23 @@ use crate::auth::Peer;
 use crate::problem::codes;
 use crate::{ApiProblem, App};
 
-/// Twice what a head may have by default; at least that.
+/// Minimum buffer size: twice the default maximum size of a request head.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
-/// What the system keeps of an answer that is not on its way yet. It would keep megabytes for whoever does not read.
+/// Maximum number of unsent response bytes in the kernel, which would otherwise buffer megabytes for a slow reader.
 #[cfg(target_os = "linux")]
 const MAX_UNSENT_BYTES: u32 = 64 * 1024;
 
-/// When one connection too many may try again, in seconds.
+/// Retry-After, in seconds, for a connection above the limit.
 const RETRY_AFTER_S: u64 = 5;
 
-/// After an error that has nothing to do with one connection, such as too many open files.
+/// Delay after an accept error that does not concern a single connection, such as too many open files.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// What a connection that is let go of takes to be gone.
+/// Time until an evicted connection is closed.
 const CLOSE_DELAY: Duration = Duration::from_millis(1);
 
-/// What somebody who has come late may take to hear that it is too late.
+/// Time that a client which connected during the shutdown has to read the refusal.
 const LATE_CLIENT_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) struct Connections {
@@ -64,8 +64,8 @@ impl Connections {
         Connections { routes: router(app.clone()), app, table, listener }
     }
 
-    /// Takes connections until it is stopped, then lets them end while `last` is done. Requests under way are answered;
-    /// connections without one end at once. Whoever comes by then is answered, too: the door says that it closes.
+    /// Accepts connections until `stopped` completes, then lets them end while `last` runs. Requests in progress are
+    /// answered; idle connections close immediately. Clients that connect during this time receive a refusal.
     pub(crate) async fn serve(self, stopped: impl Future<Output = ()>, last: impl Future<Output = ()>) {
         let (early, late) = (GracefulShutdown::new(), GracefulShutdown::new());
         tokio::select! {
@@ -84,7 +84,7 @@ impl Connections {
     }
 
     async fn accept(&self, graceful: &GracefulShutdown, keep_alive: bool) {
-        // Logged once until a connection is taken again: it is tried ten times a second.
+        // Logged once until a connection is accepted again: accepting is retried ten times per second.
         let mut failing = false;
         loop {
             match self.listener.accept().await {
@@ -98,7 +98,7 @@ impl Connections {
                         warn!(why = %error, "connections cannot be accepted");
                     }
                     match self.table.make_room() {
-                        // It goes as soon as its task has its turn.
+                        // The connection closes as soon as its task is scheduled.
                         true => tokio::time::sleep(CLOSE_DELAY).await,
                         false => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
                     }
@@ -112,7 +112,7 @@ impl Connections {
             Ok(seat) => Arc::new(seat),
             Err(full) => {
                 self.app.metrics.connection_refused();
-                // Nobody waits for it: what the system does not take at once is not said.
+                // Best effort: only what the kernel accepts immediately is sent.
                 let _ = stream.try_write(&refusal(full));
                 return;
             }
@@ -141,10 +141,10 @@ impl Connections {
         metrics.connection_opened();
         tokio::spawn(async move {
             tokio::select! {
-                // Whoever broke it off knows.
+                // The peer broke the connection and needs no notice.
                 _ = watched => {}
                 () = slot.evicted() => {}
-                // One that says nothing at first is let go of sooner.
+                // A connection that sends nothing at first is closed earlier.
                 () = silent_for(&slot, head_timeout / 2) => {}
             }
             metrics.connection_closed();
@@ -152,19 +152,20 @@ impl Connections {
     }
 }
 
-/// Small answers go out at once, and large ones are kept here rather than in the system. Without it they only go out later.
+/// Sends small responses immediately, and buffers large ones here instead of in the kernel. An error only costs
+/// latency.
 fn tune(stream: &TcpStream, stall_timeout: Duration) {
     let _ = stream.set_nodelay(true);
     #[cfg(target_os = "linux")]
     {
         let socket = socket2::SockRef::from(stream);
         let _ = socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES);
-        // One who is gone without a word takes nothing, either.
+        // Also closes connections of peers that disappeared silently.
         let _ = socket.set_tcp_user_timeout(Some(stall_timeout));
     }
 }
 
-/// Returns when nothing has come for too long; never if something has.
+/// Completes if the client has sent no request within `timeout`; otherwise never.
 async fn silent_for(slot: &ConnectionSlot, timeout: Duration) {
     tokio::time::sleep(timeout).await;
     if slot.has_sent_request() {
@@ -172,7 +173,7 @@ async fn silent_for(slot: &ConnectionSlot, timeout: Duration) {
     }
 }
 
-/// What is said to one connection too many, before it says anything.
+/// The response to a connection above the limit, sent before the client sends anything.
 fn refusal(full: ConnectionLimit) -> Vec<u8> {
     let (status, code, detail, setting) = match full {
         ConnectionLimit::Total => {
@@ -197,7 +198,7 @@ fn refusal(full: ConnectionLimit) -> Vec<u8> {
     .into_bytes()
 }
 
-/// As long as a request has not been answered to the end.
+/// Marks a request as in flight until its response has been sent completely.
 struct InFlightRequest(Arc<ConnectionSlot>);
 
 impl InFlightRequest {
@@ -213,7 +214,7 @@ impl Drop for InFlightRequest {
     }
 }
 
-/// The body of an answer: when it is gone, so is the request.
+/// A response body that keeps its request in flight until it is dropped.
 struct TrackedBody {
     body: Body,
     _in_flight: InFlightRequest,
@@ -244,11 +245,11 @@ fn is_connection_error(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// A stream whose other end must read now and then.
+/// A stream whose peer must read from time to time.
 struct StallTimeoutStream {
     stream: TcpStream,
     slot: Arc<ConnectionSlot>,
-    /// One who takes nothing for so long is gone. One of a stream comes back where it was.
+    /// A peer that reads nothing for this long counts as gone. A client of an event stream reconnects and resumes.
     stall_timeout: Duration,
     stall_timer: Option<Pin<Box<Sleep>>>,
 }

@@ -1,10 +1,10 @@
-//! Every connection is an open file, and a process may have only so many: without them the store cannot work, either.
+//! The open-file limit. Every connection is an open file; without free ones the store cannot work either.
 
-/// What is not for connections: the store, programs, calls to others.
+/// Files reserved for other uses: the store, child processes, outbound calls.
 #[cfg(unix)]
 const RESERVED_FILES: u64 = 256;
 
-/// How many of these connections there can be. Asks the system for more files if it gives too few.
+/// Returns how many of the requested connections are possible. Raises the open-file limit if it is too low.
 #[cfg(unix)]
 pub(crate) fn max_connections(requested: usize) -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,7 +12,7 @@ pub(crate) fn max_connections(requested: usize) -> usize {
     let given = getrlimit(Resource::Nofile);
     if given.current.is_some_and(|current| current < files) {
         let max_files = given.maximum.map_or(files, |maximum| maximum.min(files));
-        // Whoever may not does with what there is.
+        // Without the permission to raise the limit, the current one applies.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(max_files), maximum: given.maximum });
     }
     connections_within(requested, getrlimit(Resource::Nofile).current)

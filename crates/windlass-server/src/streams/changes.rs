@@ -1,4 +1,4 @@
-//! Which runs were made or have changed their status, for whoever shows a list of them.
+//! The feed of created runs and status changes, for lists of runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,27 +14,27 @@ use super::ByteSource;
 use crate::api::models::RunSummary;
 use crate::{ApiProblem, App};
 
-/// Changes are gathered for this long, so that a run which changes often is told of once.
+/// Time for which changes are collected, so that a run which changes often is published once.
 const COALESCE_TIME: Duration = Duration::from_millis(100);
 
-/// Runs told of at once. When more have changed, readers are told to look for themselves.
+/// Maximum number of runs per update. When more have changed, readers must reload their list.
 const MAX_RUNS_PER_UPDATE: usize = 200;
 
-/// How often other processes are looked for, and how many of the newest runs.
+/// Interval for detecting changes by other processes, and number of newest runs compared.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const POLLED_RUNS: u32 = 200;
 
-/// What a reader may be behind.
+/// Maximum number of updates a reader may lag behind.
 const MAX_LAG: usize = 256;
 
 const RESYNC: &[u8] = b"event: resync\ndata: {}\n\n";
 
-/// All readers of changes share one watch.
+/// The change feed. All readers share one watcher task.
 #[derive(Default)]
 pub(crate) struct RunChangeFeed(Mutex<Option<broadcast::Sender<Bytes>>>);
 
 impl RunChangeFeed {
-    /// One more reader. The watch begins with the first and stops with the last.
+    /// Adds a reader. The watcher starts with the first reader and stops with the last.
     pub(crate) fn subscribe(&self, app: &App) -> RunChangeReader {
         let mut shared_sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let running = shared_sender.as_ref().filter(|sender| sender.receiver_count() > 0);
@@ -42,7 +42,7 @@ impl RunChangeFeed {
             Some(sender) => sender.subscribe(),
             None => {
                 let (sender, updates) = broadcast::channel(MAX_LAG);
-                // Listened to from here on: what changes before the task runs is told, too.
+                // Subscribed here, so that changes before the task runs are not missed.
                 tokio::spawn(watch(app.clone(), app.engine.changes(), sender.clone()));
                 *shared_sender = Some(sender);
                 updates
@@ -53,12 +53,12 @@ impl RunChangeFeed {
 }
 
 impl RunChangeFeed {
-    /// A run is not there any more.
+    /// Publishes the removal of a run.
     pub(crate) fn publish_removal(&self, run: &str) {
         let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = sender.as_ref() {
             let data = serde_json::json!({ "run": run });
-            // Whoever has just gone need not hear it.
+            // Readers may have disconnected.
             let _ = sender.send(Bytes::from(format!("event: removed\ndata: {data}\n\n")));
         }
     }
@@ -80,7 +80,7 @@ impl ByteSource for RunChangeReader {
     }
 }
 
-/// What was last known of runs, to tell a change by.
+/// Last known statuses of runs, to detect changes.
 type KnownStatuses = BTreeMap<Arc<str>, RunStatus>;
 
 async fn watch(app: App, mut changes: broadcast::Receiver<RunChange>, sender: broadcast::Sender<Bytes>) {
@@ -89,7 +89,7 @@ async fn watch(app: App, mut changes: broadcast::Receiver<RunChange>, sender: br
         let gathered = collect_changes(&mut changes).await;
         let updates = match gathered {
             ChangeSet::TooMany => vec![Bytes::from_static(RESYNC)],
-            // What cannot be read now would never be told: whoever shows a list looks for itself, later.
+            // After a read error the change would never be published, so readers must reload.
             ChangeSet::Runs(runs) => {
                 updates_for(&app, runs, &mut known.0).await.unwrap_or_else(|_| vec![Bytes::from_static(RESYNC)])
             }
@@ -106,7 +106,7 @@ async fn watch(app: App, mut changes: broadcast::Receiver<RunChange>, sender: br
             },
             ChangeSet::Closed => return,
         };
-        // Whoever has just gone need not hear it.
+        // Readers may have disconnected.
         updates.into_iter().for_each(|bytes| drop(sender.send(bytes)));
     }
 }
@@ -118,7 +118,7 @@ enum ChangeSet {
     Closed,
 }
 
-/// What changes from now on, for a little while after the first.
+/// Waits for the first change and collects further ones for a short time.
 async fn collect_changes(changes: &mut broadcast::Receiver<RunChange>) -> ChangeSet {
     let mut runs = BTreeSet::new();
     match tokio::time::timeout(POLL_INTERVAL, changes.recv()).await {
@@ -162,7 +162,7 @@ fn encode(app: &App, row: &RunRow) -> Bytes {
     Bytes::from(format!("event: run\ndata: {summary}\n\n"))
 }
 
-/// The newest runs, if somebody may have written since the mark; and the mark now.
+/// Returns the newest runs if the store may have changed since the mark, and the current mark.
 async fn poll_store(app: &App, change_mark: Option<u64>) -> Result<(Vec<RunRow>, u64), ApiProblem> {
     app.read_store(move |app| {
         let now = app.store.change_mark()?;

@@ -1,4 +1,4 @@
-//! The newest events of a run, read once for all its readers.
+//! Fan-out of a run's newest events: read once for all its readers, from a ring buffer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,32 +14,32 @@ use super::frame::{EventBatch, MAX_BATCH_BYTES};
 use crate::api::models::find_run;
 use crate::{ApiProblem, App};
 
-/// Bytes of events that are kept for readers who are nearly up to date. Whoever is further behind reads the store.
+/// Maximum size of the ring buffer for readers that are nearly up to date. Readers further behind read the store.
 const MAX_RING_BYTES: usize = 4 * 1024 * 1024;
 
-/// The same of all runs that somebody reads: the more there are, the less is kept of each, down to what one who is up to date
-/// may need.
+/// Maximum total size of all ring buffers. The per-run buffer shrinks as the number of streamed runs grows, down to
+/// the minimum that an up-to-date reader needs.
 const MAX_TOTAL_RING_BYTES: usize = 256 * 1024 * 1024;
 const MIN_RING_BYTES: usize = 2 * MAX_BATCH_BYTES;
 
-/// Events encoded in one go.
+/// Maximum number of events encoded together.
 const MAX_EVENTS_PER_PUSH: usize = 512;
 
-/// Each reader that is woken costs so much time that the run could use: the more there are, the less often they are woken.
+/// Waking readers takes time from the runs: the more readers there are, the less often they are woken.
 const WAKE_INTERVAL_PER_READER: Duration = Duration::from_micros(100);
 const MAX_WAKE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Runs that somebody reads now.
+/// The runs that have readers.
 #[derive(Default)]
 pub(crate) struct EventFanOuts {
     open: Mutex<BTreeMap<Arc<str>, Weak<EventFanOut>>>,
     count: Arc<AtomicUsize>,
 }
 
-/// One run that somebody reads.
+/// The event fan-out of one run with readers.
 pub(crate) struct EventFanOut {
     ring: Mutex<EventRing>,
-    /// How many there are.
+    /// Number of fan-outs.
     fan_outs: Arc<AtomicUsize>,
     changed: Notify,
     feed_task: Mutex<Option<AbortHandle>>,
@@ -48,25 +48,25 @@ pub(crate) struct EventFanOut {
 struct EventRing {
     batches: VecDeque<EventBatch>,
     bytes: usize,
-    /// Everything after this number is in the batches.
+    /// All events after this sequence number are in the batches.
     starts_after: u64,
     newest: u64,
     end: Option<StreamEnd>,
 }
 
-/// Why no more comes.
+/// The reason why a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamEnd {
     /// The run has ended.
     Ended,
-    /// This server no longer knows: whoever reads asks again.
+    /// This server no longer follows the run; the reader reconnects.
     Lost,
 }
 
-/// What there is for a reader.
+/// The next events for a reader.
 pub(crate) enum NextEvents {
     Batch(EventBatch),
-    /// It is not here any more, but in the store.
+    /// The events have left the buffer, but are in the store.
     InStore,
     Nothing,
     Ended(StreamEnd),
@@ -81,7 +81,7 @@ impl EventFanOuts {
         self.open().get(run).and_then(Weak::upgrade)
     }
 
-    /// The hub of a run; reading begins with the first reader and stops with the last.
+    /// Returns the fan-out of a run; reading begins with the first reader and stops with the last.
     pub(crate) async fn join(&self, app: &App, run: &Arc<str>) -> Result<Arc<EventFanOut>, ApiProblem> {
         if let Some(fan_out) = self.get(run).filter(|hub| !hub.is_ended()) {
             return Ok(fan_out);
@@ -95,7 +95,7 @@ impl EventFanOuts {
             .await?;
         let mut open = self.open();
         if let Some(fan_out) = open.get(run).and_then(Weak::upgrade).filter(|hub| !hub.is_ended()) {
-            // Somebody was faster.
+            // A concurrent caller was faster.
             return Ok(fan_out);
         }
         open.retain(|_, hub| hub.strong_count() > 0);
@@ -141,7 +141,7 @@ async fn feed(fan_out: Weak<EventFanOut>, run: Arc<str>, mut reader: EventReader
 }
 
 impl EventFanOut {
-    /// One that has seen everything up to an event.
+    /// Creates a fan-out that starts after an event.
     fn new(newest: u64, fan_outs: &Arc<AtomicUsize>) -> EventFanOut {
         fan_outs.fetch_add(1, Ordering::Relaxed);
         let ring = EventRing { batches: VecDeque::new(), bytes: 0, starts_after: newest, newest, end: None };
@@ -184,12 +184,12 @@ impl EventFanOut {
         self.changed.notify_waiters();
     }
 
-    /// To be made before looking, so that nothing which comes in between is missed.
+    /// Returns a notification future. Create it before checking, so that no change in between is missed.
     pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()
     }
 
-    /// What there is after a number.
+    /// Returns the events after a sequence number.
     pub(crate) fn after(&self, after: u64) -> NextEvents {
         let ring = self.ring();
         if after < ring.starts_after {
@@ -243,7 +243,7 @@ mod tests {
         assert!(matches!(fan_out.after(7), NextEvents::Batch(_)), "what was told before the end is given first");
     }
 
-    /// Whoever does not read keeps one batch, so none is large because there is much to tell.
+    /// A reader that does not read holds one batch, so a batch must stay small however many events there are.
     #[test]
     fn a_batch_is_small_unless_an_event_is_large() {
         for (events, bytes) in [(1, 10), (100, 1_000), (100, MAX_BATCH_BYTES / 2), (3, MAX_BATCH_BYTES * 2)] {
@@ -269,11 +269,11 @@ mod tests {
         assert!(fan_out.ring().bytes <= MAX_RING_BYTES);
         assert!(matches!(fan_out.after(0), NextEvents::InStore), "whoever is too slow reads the store");
         assert!(matches!(fan_out.after(19), NextEvents::Batch(_)));
-        // Of thousands of runs less is kept of each.
+        // The per-run buffer shrinks as the number of streamed runs grows.
         fan_out.fan_outs.fetch_add(10_000, Ordering::Relaxed);
         (0..20).for_each(|at| fan_out.push(batches(at + 21, at + 21, MAX_BATCH_BYTES / 2)));
         assert!(fan_out.ring().bytes <= MIN_RING_BYTES && matches!(fan_out.after(39), NextEvents::Batch(_)));
-        // One that is larger than all is kept all the same: it is the newest.
+        // A batch larger than the buffer is kept all the same, since it is the newest.
         fan_out.push(batches(41, 41, MAX_RING_BYTES * 2));
         assert!(matches!(fan_out.after(40), NextEvents::Batch(_)));
     }

@@ -1,4 +1,4 @@
-//! Events as bytes, in both forms at once: a line of NDJSON is a part of the same event for SSE.
+//! Encoded events in both formats at once: a line of NDJSON is part of the same event for SSE.
 
 use std::sync::Arc;
 
@@ -6,30 +6,30 @@ use bytes::{BufMut, Bytes, BytesMut};
 use windlass_runtime::inspect::{StoredEvent, event_value};
 use windlass_value::Value;
 
-/// Bytes of one batch, unless a single event has more. A reader who does not read keeps what it was given last, so this is
-/// what it costs.
+/// Maximum size of a batch, unless a single event is larger. A reader that does not read holds its last batch, so
+/// this is its memory cost.
 pub(crate) const MAX_BATCH_BYTES: usize = 32 * 1024;
 
-/// Some events one after the other, encoded once. Clones share them.
+/// A sequence of events, encoded once. Clones share the bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct EventBatch {
     pub last: u64,
     bytes: Bytes,
-    /// Shared: every reader has a clone of the batch.
+    /// Shared, since every reader has a clone of the batch.
     spans: Arc<[EventSpan]>,
 }
 
-/// Where an event is in the bytes.
+/// The position of an event in the bytes.
 #[derive(Clone, Copy, Debug)]
 struct EventSpan {
     seq: u64,
     start: usize,
-    /// Its JSON with the line break after it.
+    /// Range of its JSON with the line break after it.
     json: (usize, usize),
 }
 
 impl EventBatch {
-    /// As many of these events as go into one, and what is left. None if there are no events.
+    /// Encodes as many of these events as fit into one batch, and returns the rest. None if there are no events.
     pub(crate) fn encode_first<'p>(run: &str, pieces: &'p [StoredEvent]) -> Option<(EventBatch, &'p [StoredEvent])> {
         let (mut bytes, mut spans, mut last) = (Vec::new(), Vec::new(), None);
         for piece in pieces {
@@ -42,13 +42,13 @@ impl EventBatch {
             spans.push(span);
             last = Some(piece.seq());
         }
-        // What was reserved and not needed is given back: a batch may stay for long.
+        // Releases unused capacity: a batch may be kept for long.
         let bytes = Bytes::from(bytes.into_boxed_slice());
         let left = &pieces[spans.len()..];
         Some((EventBatch { last: last?, bytes, spans: spans.into() }, left))
     }
 
-    /// All of these events, in order.
+    /// Encodes all of these events, in order.
     pub(crate) fn encode_all(run: &str, mut pieces: &[StoredEvent]) -> Vec<EventBatch> {
         let mut batches = Vec::new();
         while let Some((batch, left)) = EventBatch::encode_first(run, pieces) {
@@ -58,18 +58,18 @@ impl EventBatch {
         batches
     }
 
-    /// Bytes of it.
+    /// Returns the number of bytes.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The events after a number, for `text/event-stream`. Nothing is copied.
+    /// Returns the events after a sequence number for `text/event-stream`, without copying.
     pub(crate) fn sse_after(&self, after: u64) -> Bytes {
         let first = self.spans.partition_point(|mark| mark.seq <= after);
         self.spans.get(first).map_or_else(Bytes::new, |mark| self.bytes.slice(mark.start..))
     }
 
-    /// The events after a number, one a line.
+    /// Returns the events after a sequence number, one per line.
     pub(crate) fn lines_after(&self, after: u64) -> Bytes {
         let first = self.spans.partition_point(|mark| mark.seq <= after);
         let mut lines = BytesMut::with_capacity(self.bytes.len());
@@ -84,7 +84,7 @@ fn encode_event(run: &str, piece: &StoredEvent, bytes: &mut Vec<u8>) -> EventSpa
     let (seq, start) = (piece.seq(), bytes.len());
     let value = event_value(run, piece);
     let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
-    // A step may publish whatever it likes, but not begin another line.
+    // A step may publish any type name, but must not be able to begin another line.
     let kind: String = kind.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     bytes.put_slice(format!("id: {seq}\nevent: {kind}\ndata: ").as_bytes());
     let json = bytes.len();

@@ -1,9 +1,13 @@
-//! Streams: events of a run, and changes of runs, for many readers at once.
+//! Streams of run events and run changes for many concurrent readers.
 //!
-//! - `frame` an event, encoded once for everybody · `hub` the newest events of one run, shared by its readers · `shelf` older ones
-//!   that somebody has read lately · `tail` one reader · `changes` which runs have changed.
+//! - `frame`: events, encoded once for all readers
+//! - `fan_out`: the newest events of one run, shared by its readers
+//! - `page_cache`: older events that were read recently
+//! - `tail`: one reader
+//! - `changes`: the feed of changed runs
 //!
-//! A reader pulls: what a slow one has not taken is read from the store again later, and nobody waits for it.
+//! Readers pull: events that a slow reader has not taken are read from the store again later, and nothing waits for
+//! it.
 
 pub(crate) mod changes;
 mod fan_out;
@@ -25,7 +29,7 @@ pub(crate) use fan_out::EventFanOuts;
 pub(crate) use page_cache::EventPageCache;
 pub(crate) use tail::{EventTail, StreamFormat};
 
-/// Whatever gives bytes one piece after the other. It is asked for the next only when the last has been taken.
+/// A source of byte chunks. The next chunk is requested only when the previous one was taken.
 pub(crate) trait ByteSource: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
@@ -58,12 +62,12 @@ impl<S: ByteSource> Stream for PullStream<S> {
     }
 }
 
-/// An answer that goes on for as long as its source does.
+/// Builds a response that streams the source to its end.
 pub(crate) fn stream_response<S: ByteSource>(kind: &'static str, source: S) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        // A proxy that gathers before it passes on would hold events back.
+        // A buffering proxy would hold events back.
         (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
     (headers, Body::from_stream(PullStream::new(source))).into_response()

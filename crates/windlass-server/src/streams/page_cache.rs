@@ -1,6 +1,6 @@
-//! What readers who are behind have read from the store. A row of the journal may hold far more than a reader is given at
-//! once, and can only be read whole: so it is put here in small batches, for the same reader a moment later and for all
-//! others who are there. Readers keep nothing: what they wait for is bounded however many there are.
+//! A page cache for readers that are behind. A journal row may contain far more than a reader gets in one chunk, and
+//! can only be read as a whole; it is cached here in small batches, for the same reader a moment later and for other
+//! readers at the same position. Readers hold no data themselves, so memory is bounded however many there are.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,17 +12,18 @@ use windlass_runtime::inspect::StoredEvents;
 use super::frame::EventBatch;
 use crate::{ApiProblem, App};
 
-/// Bytes of all that is kept; the newest is kept even if it has more.
+/// Maximum total size of the cache; the newest page is kept even if it is larger.
 const MAX_CACHE_BYTES: usize = 32 * 1024 * 1024;
 
-/// Reading goes on until there are so many bytes, or rows.
+/// A read continues until it has this many bytes or rows.
 const MIN_READ_BYTES: usize = 256 * 1024;
 const MAX_READ_ROWS: u32 = 64;
 
-/// The number of a run, and of the last event.
+/// The number of a run, and of the last event of a page.
 type Key = (i64, u64);
 
-/// Those who read at once. They find what others have read before them, and nobody who only looks waits for them.
+/// Maximum number of concurrent reads. Readers find pages that others have read before, and plain requests do not
+/// wait for them.
 const MAX_CONCURRENT_READS: usize = 2;
 
 pub(crate) struct EventPageCache {
@@ -39,14 +40,14 @@ impl Default for EventPageCache {
 #[derive(Default)]
 struct CachedPages {
     by_last_event: BTreeMap<Key, CachedPage>,
-    /// The oldest first.
+    /// Oldest first.
     order: VecDeque<Key>,
     bytes: usize,
 }
 
-/// Events one after the other.
+/// A sequence of events.
 struct CachedPage {
-    /// They come right after this one.
+    /// The sequence number of the event before the first.
     starts_after: u64,
     batches: Vec<EventBatch>,
 }
@@ -62,7 +63,7 @@ impl EventPageCache {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What comes after an event, and the last event that was read with it; None if it is not here.
+    /// Returns the batch after an event and the last event of its page; None if it is not cached.
     pub(crate) fn after(&self, run: i64, after: u64) -> Option<(EventBatch, u64)> {
         let pages = self.pages();
         let ((_, last), page) = pages.by_last_event.range((run, after.checked_add(1)?)..=(run, u64::MAX)).next()?;
@@ -76,7 +77,7 @@ impl EventPageCache {
         let (mut pages, page) = (self.pages(), CachedPage { starts_after: before, batches });
         pages.bytes += page.bytes();
         match pages.by_last_event.insert((run, last), page) {
-            // Somebody has read the same at the same time.
+            // A concurrent reader has read the same page.
             Some(same) => pages.bytes -= same.bytes(),
             None => pages.order.push_back((run, last)),
         }
@@ -87,7 +88,7 @@ impl EventPageCache {
     }
 }
 
-/// What comes after an event: as much of it as was asked for, and all of what had to be read is kept for others.
+/// Reads the events after an event: as many as requested. All that had to be read is cached for others.
 pub(crate) async fn read_after(
     app: &App,
     (run, number): (Arc<str>, i64),
@@ -95,7 +96,7 @@ pub(crate) async fn read_after(
     bytes: usize,
 ) -> Result<Vec<EventBatch>, ApiProblem> {
     let cache = &app.views.page_cache;
-    // It is never closed.
+    // The semaphore is never closed.
     let permit = cache.lane.acquire().await.map_err(|_| ApiProblem::unavailable("the server is stopping"))?;
     if let Some((batch, _)) = cache.after(number, after) {
         return Ok(vec![batch]);
@@ -126,7 +127,7 @@ fn read_store(app: &App, run: Arc<str>, after: u64) -> Result<Vec<EventBatch>, R
         let read: usize = more.iter().map(EventBatch::size).sum();
         size += read;
         batches.extend(more);
-        // As many as are likely to be enough.
+        // An estimate of the number of rows that suffices.
         next = u32::try_from(MIN_READ_BYTES / (read / next as usize).max(1))
             .unwrap_or(MAX_READ_ROWS)
             .clamp(1, MAX_READ_ROWS / 2);
@@ -168,7 +169,7 @@ mod tests {
             after = batch.last;
         }
         assert_eq!(after, 20);
-        // The same again is kept once.
+        // A repeated page is stored once.
         cache.insert(1, 10, batches(11, 20, 10_000));
         let before = cache.pages().bytes;
         for number in 0..200 {

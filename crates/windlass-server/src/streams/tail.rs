@@ -13,28 +13,28 @@ use super::page_cache;
 use crate::api::models::find_run;
 use crate::{ApiProblem, App};
 
-/// What a reader is given at once when it was in the middle of something that is no longer kept: so it is not read for
-/// every batch.
+/// Chunk size for a reader whose page was evicted from the cache in the middle, so that the page is not read again
+/// for every batch.
 const RESUME_BYTES: usize = 256 * 1024;
 
-/// How events are written.
+/// The encoding of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamFormat {
     Sse,
     Lines,
 }
 
-/// Gives every event after a number once, then what comes, until the run has ended.
+/// Yields every event after a sequence number once, then new ones, until the run has ended.
 pub(crate) struct EventTail {
     app: App,
     run: Arc<str>,
-    /// No other run has ever had it.
+    /// Unique among all runs ever created in the store.
     number: i64,
     after: u64,
     format: StreamFormat,
-    /// None: it stops at the newest.
+    /// None: the stream ends at the newest event.
     fan_out: Option<Arc<EventFanOut>>,
-    /// The last event of what was read from the store before.
+    /// The last event of the page read from the store before.
     read_to: u64,
     done: bool,
 }
@@ -89,7 +89,7 @@ impl EventTail {
         })
     }
 
-    /// The last thing said of a run that has ended. One that goes on has no end.
+    /// Returns the end message of a run that has ended. A stream without following an unfinished run has none.
     async fn end(&mut self) -> Option<Bytes> {
         self.done = true;
         let run = self.run.clone();
@@ -124,11 +124,11 @@ impl ByteSource for EventTail {
                 NextEvents::Batch(batch) => return Some(self.take(&batch)),
                 NextEvents::InStore => match self.read_store().await {
                     Ok(Some(bytes)) => return Some(bytes),
-                    // Whoever reads asks again, from where it is.
+                    // The reader reconnects from its position.
                     Ok(None) | Err(_) => return None,
                 },
                 NextEvents::Ended(StreamEnd::Ended) => return self.end().await,
-                // Whatever ends all streams says so in this one, too.
+                // The layer that ends all streams at shutdown sends the notice here as well.
                 NextEvents::Ended(StreamEnd::Lost) if self.app.is_draining() => std::future::pending().await,
                 NextEvents::Ended(StreamEnd::Lost) => return None,
                 NextEvents::Nothing => {

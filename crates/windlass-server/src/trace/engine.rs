@@ -1,8 +1,8 @@
-//! Spans of the engine itself, sent as they end: requests, runs in memory, jobs, commits.
+//! Spans of the engine itself, sent as they end: requests, resident runs, jobs, commits.
 //!
-//! The program's subscriber gets a tracer; its spans wait in a bounded queue until they are sent. They are handed over by
-//! hand rather than by a batch processor of the SDK: that one has a thread of its own, outside the runtime that the HTTP
-//! client needs. What a collector does not take in time is dropped: nobody waits for it.
+//! The program's subscriber gets a tracer; its spans wait in a bounded queue until they are sent. They are not sent
+//! by the batch processor of the SDK, because that has its own thread outside the runtime that the HTTP client needs.
+//! Spans that the collector does not accept in time are dropped; nothing waits for it.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use tokio::task::JoinHandle;
 
 use super::{MAX_SPANS_PER_EXPORT, TraceError, exporter};
 
-/// Spans that have ended and wait to be sent.
+/// Maximum number of ended spans waiting to be sent.
 const MAX_QUEUED_SPANS: usize = 16_384;
 
-/// Spans that have ended and that nobody sends yet.
+/// Ended spans that are not being sent yet.
 pub struct EngineSpans(mpsc::Receiver<SpanData>);
 
 /// Sends the spans of an engine.
@@ -35,7 +35,7 @@ impl SpanProcessor for SpanQueue {
     fn on_start(&self, _: &mut Span, _: &Context) {}
 
     fn on_end(&self, span: SpanData) {
-        // One too many is dropped.
+        // Dropped if the queue is full.
         let _ = self.0.try_send(span);
     }
 
@@ -49,14 +49,14 @@ impl SpanProcessor for SpanQueue {
 }
 
 impl EngineSpans {
-    /// A tracer for the program's subscriber, and what it hands over.
+    /// Creates a tracer for the program's subscriber, and the queue of its spans.
     pub fn new() -> (SdkTracer, EngineSpans) {
         let (sender, ended) = mpsc::channel(MAX_QUEUED_SPANS);
         let provider = SdkTracerProvider::builder().with_span_processor(SpanQueue(sender)).build();
         (provider.tracer("windlass"), EngineSpans(ended))
     }
 
-    /// Sends them to a collector from now on. Must be called inside a tokio runtime.
+    /// Starts sending the spans to a collector. Must be called inside a tokio runtime.
     pub fn send_to(self, endpoint: &str) -> Result<EngineTraces, TraceError> {
         let exporter = exporter(endpoint)?;
         let (stop, stopped) = oneshot::channel();
@@ -65,7 +65,7 @@ impl EngineSpans {
 }
 
 impl EngineTraces {
-    /// Sends what waits, within the time.
+    /// Sends the queued spans within the timeout.
     pub async fn stop(self, timeout: Duration) {
         let EngineTraces { stop, mut send_task } = self;
         let _ = stop.send(());
@@ -87,7 +87,7 @@ async fn send(mut ended: mpsc::Receiver<SpanData>, exporter: SpanExporter, mut s
         if spans.is_empty() {
             return;
         }
-        // A collector that is away loses them.
+        // Spans are lost while the collector is unreachable.
         let _ = exporter.export(std::mem::take(&mut spans)).await;
     }
 }

@@ -1,8 +1,7 @@
-//! Traces for whoever collects them with OpenTelemetry: runs ([`Traces`]) and the spans of the engine itself
-//! ([`EngineSpans`]).
+//! OpenTelemetry traces of runs ([`RunTraces`]) and of the engine itself ([`EngineSpans`]).
 //!
-//! Of runs, everything comes from what runs have told already: a run
-//! that has ended is read once, in the background. Nobody waits for a collector; what it does not take is let go of.
+//! Traces of runs are computed from published events: a run that has ended is read once, in the background. Nothing
+//! waits for a collector; what it does not accept is dropped.
 
 mod engine;
 mod spans;
@@ -23,13 +22,13 @@ use crate::App;
 pub use engine::{EngineSpans, EngineTraces};
 use spans::RunSpans;
 
-/// Runs that have ended and wait to be read.
+/// Maximum number of ended runs waiting to be read.
 const MAX_QUEUED_RUNS: usize = 1_024;
 
-/// Spans that are sent together.
+/// Spans sent together.
 const MAX_SPANS_PER_EXPORT: usize = 512;
 
-/// How long a collector may take.
+/// Maximum time for an export.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +44,7 @@ impl TraceError {
     }
 }
 
-/// Sends runs that end from now on.
+/// Exports runs that end from now on.
 pub struct RunTraces {
     counts: Arc<TraceCounts>,
     listen_task: JoinHandle<()>,
@@ -59,7 +58,8 @@ struct TraceCounts {
 }
 
 impl RunTraces {
-    /// Must be called inside a tokio runtime. The endpoint is the collector's address, without the path of traces.
+    /// Starts the export. Must be called inside a tokio runtime. The endpoint is the collector's address without the
+    /// traces path.
     pub fn start(app: &App, endpoint: &str) -> Result<RunTraces, TraceError> {
         let exporter = exporter(endpoint)?;
         let counts = Arc::new(TraceCounts::default());
@@ -69,15 +69,15 @@ impl RunTraces {
         Ok(RunTraces { counts, listen_task, send_task })
     }
 
-    /// Runs whose spans the collector has taken, and runs that were let go of.
+    /// Returns the numbers of exported and of lost runs.
     pub fn counts(&self) -> (u64, u64) {
         (self.counts.sent.load(Ordering::Relaxed), self.counts.lost.load(Ordering::Relaxed))
     }
 
-    /// Sends what waits, within the time.
+    /// Sends the queued runs within the timeout.
     pub async fn stop(mut self, timeout: Duration) {
         self.listen_task.abort();
-        // The queue ends with whoever listens.
+        // The queue ends when the listener does.
         let _ = tokio::time::timeout(timeout, &mut self.send_task).await;
         self.send_task.abort();
     }
@@ -130,14 +130,14 @@ async fn send(app: App, mut ended: mpsc::Receiver<Arc<str>>, exporter: SpanExpor
     while let Some(run) = ended.recv().await {
         let counted = match export_run(&app, &run, &exporter).await {
             Ok(true) => &counts.sent,
-            // Neither a run that is gone nor a collector that is away is anybody's trouble here.
+            // A removed run or an unreachable collector only counts as lost.
             Ok(false) | Err(_) => &counts.lost,
         };
         counted.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Whether the collector has taken all of it.
+/// Exports a run; returns whether the collector accepted all of it.
 async fn export_run(app: &App, run: &str, exporter: &SpanExporter) -> Result<bool, RuntimeError> {
     let row = app.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
     let mut spans = RunSpans::new(&row, app.options.limits.max_trace_spans);

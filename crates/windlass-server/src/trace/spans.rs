@@ -1,6 +1,8 @@
-//! A run's events as spans: the run, its steps, turns and tasks. Names, times and how each ended; no values.
+//! Converts a run's events into spans: the run, its steps, iterations and tasks, with names, times and outcomes, but
+//! no values.
 //!
-//! Ids come from the run's id, so whoever knows a run finds its trace, and the same run gives the same trace again.
+//! Ids are derived from the run's id, so a run's trace can be found by its id, and the same run always yields the
+//! same trace.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ enum SpanLevel {
     Task,
 }
 
-/// Several bodies of one place have the same path.
+/// Key of an open span. Several concurrent firings at one location have the same path.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct SpanKey {
     kind: SpanLevel,
@@ -38,27 +40,27 @@ struct OpenSpan {
     attributes: Vec<KeyValue>,
 }
 
-/// The spans of one run, event by event.
+/// The spans of one run, built event by event.
 pub(crate) struct RunSpans {
     run: Arc<str>,
     scope: InstrumentationScope,
     open: HashMap<SpanKey, OpenSpan>,
     done: Vec<SpanData>,
-    /// The steps and tasks of longer runs are counted only.
+    /// Maximum number of spans. The steps and tasks beyond it are only counted.
     max_spans: u64,
     made: u64,
     dropped: u64,
     links: Vec<Link>,
 }
 
-/// What a run's trace is called.
+/// Returns the trace id of a run.
 pub(crate) fn trace_id(run: &str) -> TraceId {
     let mut bytes = [0u8; 16];
     bytes.copy_from_slice(&hash("trace", run, "", 0)[..16]);
     TraceId::from_bytes(bytes)
 }
 
-/// The span that is the whole run.
+/// Returns the id of the root span, which covers the whole run.
 pub(crate) fn root_id(run: &str) -> SpanId {
     span_id(run, "run", 0)
 }
@@ -97,7 +99,7 @@ impl RunSpans {
         spans
     }
 
-    /// Spans that have ended and were not taken.
+    /// Returns the number of ended spans that were not taken yet.
     pub(crate) fn done(&self) -> usize {
         self.done.len()
     }
@@ -144,12 +146,12 @@ impl RunSpans {
             EventKind::WorkflowRestarted { from, retry, .. } => {
                 self.link(from, if *retry { "retries" } else { "restarts" });
             }
-            // The rest is about values, or told by those above.
+            // The other events are about values, or covered by those above.
             _ => {}
         }
     }
 
-    /// The run has ended: what is still open ends with it, and the run itself comes last.
+    /// Ends the trace: open spans end with the run, and the root span comes last.
     pub(crate) fn end(mut self, row: &RunRow) -> Vec<SpanData> {
         let mut left: Vec<OpenSpan> = self.open.drain().map(|(_, open)| open).collect();
         left.sort_by_key(|open| open.began);
@@ -191,7 +193,7 @@ impl RunSpans {
         attributes.extend(extra);
         let id = span_id(&self.run, event.type_name(), event.seq);
         let open = OpenSpan { id, parent, name: truncate_name(name), began: event.at, attributes };
-        // One that has not ended was given up, for a restart of the process as a rule.
+        // A span that had not ended was abandoned, usually by a restart of the process.
         if let Some(before) = self.open.insert(key, open) {
             self.close(before, event.at, Status::Unset, Vec::new());
         }
@@ -211,7 +213,7 @@ impl RunSpans {
         self.close(open, event.at, status(Some(ended)), Vec::new());
     }
 
-    /// The innermost that is open around it.
+    /// Returns the innermost open span around it.
     fn parent(&self, key: &SpanKey) -> SpanId {
         let mut path = &*key.path;
         let mut kinds: &[SpanLevel] =
@@ -285,7 +287,7 @@ fn status(ended: Option<&str>) -> Status {
     }
 }
 
-/// `pages[3].save` is `save`, `pages[3]` is itself.
+/// Returns the last segment: `save` for `pages[3].save`, `pages[3]` for itself.
 fn last_name(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }

@@ -1,27 +1,27 @@
-//! What becomes of firings that nobody was there for.
+//! Catching up on firings that were missed while the server was down.
 
 use serde::{Deserialize, Serialize};
 use windlass_core::ServerLimits;
 use windlass_triggers::Schedule;
 use windlass_value::Timestamp;
 
-/// Times that are looked at one by one, before the look begins later.
+/// Maximum number of times that are scanned one by one; beyond it, the scan starts later.
 const MAX_TIMES_SCANNED: usize = 10_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CatchUp {
-    /// What was missed is left out.
+    /// Missed times are skipped.
     None,
-    /// The newest of those that were missed.
+    /// Fires for the newest missed time.
     #[default]
     Last,
-    /// All of them, the newest hundred at most.
+    /// Fires for all missed times, at most the newest hundred.
     All,
 }
 
 impl CatchUp {
-    /// As definitions write it.
+    /// Parses the value as written in definitions.
     pub(crate) fn parse(text: &str) -> Option<CatchUp> {
         match text {
             "none" => Some(CatchUp::None),
@@ -32,18 +32,18 @@ impl CatchUp {
     }
 }
 
-/// Times that have come since somebody looked.
+/// Times that became due since the last check.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct DueTimes {
-    /// Those to fire at, oldest first.
+    /// Times to fire at, oldest first.
     pub times: Vec<Timestamp>,
-    /// The newest of them all, fired at or not.
+    /// The newest due time, whether it fires or not.
     pub newest: Option<Timestamp>,
-    /// How many are left out, as far as they were counted.
+    /// Number of skipped times, as far as they were counted.
     pub missed: usize,
 }
 
-/// What the rule makes of the times after `last` up to `now`.
+/// Applies the rule to the times after `last` up to `now`.
 pub(crate) fn due_times(
     schedule: &Schedule,
     last: Timestamp,
@@ -52,7 +52,7 @@ pub(crate) fn due_times(
     limits: &ServerLimits,
 ) -> DueTimes {
     let mut times = Vec::new();
-    // After a long pause of a busy schedule only the end matters.
+    // After a long pause of a busy schedule only the newest times matter.
     for back in [i64::MAX, 24 * 3_600, 3_600, 60] {
         let from = last.max(Timestamp(now.0.saturating_sub(back.saturating_mul(1_000_000))));
         times.clear();
@@ -117,7 +117,7 @@ mod tests {
                 .len()
         };
         assert_eq!((late(&limits), late(&long_grace)), (0, 1));
-        // Every second for a year: nobody walks over all of that.
+        // Every second for a year: the scan must not walk over all of them.
         let busy = Schedule::cron("* * * * * *", None).expect("a schedule");
         assert_eq!(due_times(&busy, at("2025-01-01T00:00:00Z"), now, CatchUp::Last, &limits).times, [now]);
     }

@@ -1,4 +1,4 @@
-//! Webhooks: `POST /hooks/{definition}/{trigger}`, or as the trigger says.
+//! Webhooks: `POST /hooks/{definition}/{trigger}`, or the method and path that the trigger defines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,20 +29,21 @@ use crate::problem::codes;
 use crate::rate::{address_block, rate_limited};
 use crate::{ApiProblem, App};
 
-/// A caller waits for a run's reply until so long before the edge gives up.
+/// Margin before the response timeout at which waiting for a run's reply ends.
 const REPLY_MARGIN: Duration = Duration::from_secs(5);
 
-/// Of the hash of a delivery's name in the ids of its runs: 104 bits.
+/// Characters of the hash of a delivery's name in the ids of its runs: 104 bits.
 const ID_HASH_CHARS: usize = 26;
 
-/// Headers that belong to the connection, not to what is said: no definition sets them.
+/// Headers that belong to the connection; a definition cannot set them.
 const CONNECTION_HEADERS: [&str; 8] =
     ["connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/// A reply comes from the origin of the page: it is no document of it, whatever the definition says.
+/// Content security policy of replies. A reply has the same origin as the web UI, but must not act as one of its
+/// documents, whatever the definition says.
 const REPLY_POLICY: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
 
-/// What a reply has no say in: what browsers let it do, keep, or give to others.
+/// Headers that a reply cannot set, because they control what browsers allow, store or pass on.
 const SERVER_HEADERS: [&str; 13] = [
     "alt-svc",
     "clear-site-data",
@@ -65,14 +66,15 @@ fn is_reply_header(name: &HeaderName) -> bool {
     !is_cross_origin && !CONNECTION_HEADERS.contains(&name) && !SERVER_HEADERS.contains(&name)
 }
 
-/// Why nobody can prove anything to a trigger that has a secret. It names nothing: whoever may read may read it.
+/// Returns the reason why a trigger with a secret cannot verify deliveries. It names nothing, since readers without
+/// admin permission may see it.
 pub(crate) fn missing_secret_reason(settings: &StoredTriggerSettings) -> Option<String> {
     let reference = settings.secret.as_deref()?;
     let unavailable = settings::resolve_secret(reference).err()?;
     Some(format!("its secret is not at hand: {}; every delivery is refused (503)", unavailable.reason(reference)))
 }
 
-/// Tells of each trigger whose secret has gone since it was given one. Blocking: reads.
+/// Logs each trigger whose secret has become unavailable. Blocking: reads the store.
 pub fn log_missing_secrets(app: &App) -> Result<(), ApiProblem> {
     for definition in app.definitions.all() {
         for (trigger, kind) in definition.triggers.iter().filter(|(_, kind)| is_called(kind)) {
@@ -93,17 +95,17 @@ pub fn log_missing_secrets(app: &App) -> Result<(), ApiProblem> {
     Ok(())
 }
 
-/// A delivery from somebody who knows the trigger's secret, or has a token, or to a trigger that is open to anybody.
+/// An accepted delivery: signed with the trigger's secret, authenticated by a token, or sent to an open trigger.
 pub(crate) struct Signed {
     app: App,
     definition: Arc<Definition>,
     program: Arc<Program>,
     trigger: Trigger,
     headers: HeaderMap,
-    /// What the request says beside the body.
+    /// The trigger outputs of the request besides the body.
     trigger_metadata: Value,
     body: Bytes,
-    /// What names the delivery, if anything does.
+    /// The name of the delivery, if it has one.
     id: Option<String>,
 }
 
@@ -126,14 +128,14 @@ impl FromRequest<App> for Signed {
         let (definition, program, trigger) = find_hook(app, &name, &trigger_name).map_err(refused)?;
         let settings: StoredTriggerSettings =
             settings::read(&*app.store, settings::TRIGGER, &definition.name, &trigger.name)?;
-        // Where nobody is asked who they are, a page of another site could still make a browser ask for an address.
+        // Without authentication, a page of another site could still make a browser send a request here.
         let auth_disabled = app.options.no_auth && !request::is_cross_site(&parts.headers);
         let has_credentials = parts.headers.contains_key(header::AUTHORIZATION) || auth_disabled;
         let identity = if has_credentials { Some(identify(&parts, app).map_err(refused)?) } else { None };
         if let Some(identity) = &identity {
             gate::set_identity(&parts, identity);
         }
-        // Before the body is read: whoever cannot prove anything need not send it.
+        // Checked before the body is read, so that an unauthenticated sender need not send it.
         let is_open = settings.insecure || may_run(identity.as_deref());
         if settings.secret.is_none() && !is_open {
             return Err(refused(no_secret_problem(&definition.name, &trigger.name)));
@@ -146,7 +148,7 @@ impl FromRequest<App> for Signed {
             return Err(refused(rate_limited(what, wait, "max_unproven_deliveries_per_second")));
         }
         let unauthenticated = |problem: ApiProblem| {
-            // That this one was too many is seen by the next.
+            // The result is checked by the next request.
             let _ = from.map(|from| {
                 app.controls().unauthenticated_deliveries.take(from, app.controls().rates.unauthenticated_deliveries)
             });
@@ -165,7 +167,7 @@ impl FromRequest<App> for Signed {
             }
             None => signature::unsigned_delivery_id(&parts.headers),
         };
-        // After the proof: strangers close no webhook to those who may call it.
+        // Checked after the signature, so that unauthenticated senders cannot block a webhook.
         let rate = app.controls().rates.deliveries;
         let admitted = app.controls().deliveries.take((&*definition.name, &*trigger.name), rate);
         let many = |wait| refused(rate_limited("deliveries to this webhook", wait, "max_deliveries_per_second"));
@@ -190,7 +192,8 @@ impl FromRequest<App> for Signed {
     }
 }
 
-/// By whose refusals others of the same address are measured. A proxy on this machine brings everybody's.
+/// Returns the address block whose failed deliveries are limited. None for loopback, since a local proxy forwards the
+/// requests of many clients.
 fn limited_address(parts: &Parts) -> Option<[u8; 8]> {
     let peer = parts.extensions.get::<Peer>()?.0.ip().to_canonical();
     (!peer.is_loopback()).then(|| address_block(peer))
@@ -216,7 +219,7 @@ fn verify_signature(
     if !headers.contains_key(scheme.header()) {
         return Err(unsigned());
     }
-    // Anybody may ask: nothing of what an administrator has written is told.
+    // The caller may be anyone, so the response does not contain the administrator's settings.
     let secret = settings::resolve_secret(reference).map_err(|_| {
         let problem =
             ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the trigger's secret is not at hand");
@@ -248,7 +251,7 @@ fn no_secret_problem(definition: &str, trigger: &str) -> ApiProblem {
 
 type HookTarget = (Arc<Definition>, Arc<Program>, Trigger);
 
-/// What cannot be called is not there.
+/// Finds a webhook. A trigger of another kind counts as missing.
 fn find_hook(app: &App, name: &str, trigger_name: &str) -> Result<HookTarget, ApiProblem> {
     let missing =
         || ApiProblem::not_found("there is no such webhook").hint("GET /api/v1/triggers lists those there are");
@@ -263,13 +266,13 @@ fn find_hook(app: &App, name: &str, trigger_name: &str) -> Result<HookTarget, Ap
 pub(crate) struct DeliveryResponse {
     /// The runs of this delivery.
     runs: Vec<String>,
-    /// It was made before: nothing new was started.
+    /// The delivery was made before, and nothing new was started.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     repeated: bool,
-    /// How many of the runs wait for others of this trigger to end.
+    /// Number of its runs that wait for other runs of this trigger to end.
     #[serde(skip_serializing_if = "is_zero")]
     waiting: usize,
-    /// The condition that keeps it from starting anything.
+    /// The condition that prevents a start.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     unmet: Option<Value>,
@@ -280,7 +283,8 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// A delivery to a trigger. When it is answered, its runs are durable. The same delivery again starts nothing twice.
+/// Delivers a request to a trigger. Its runs are durable when this is answered. Repeating a delivery starts nothing
+/// twice.
 #[utoipa::path(
     method(post, get, head, put, patch, delete),
     path = "/hooks/{name}/{trigger}",
@@ -306,7 +310,7 @@ pub(crate) async fn deliver(signed: Signed) -> Result<Response, ApiProblem> {
     answer
 }
 
-/// The same, of a trigger that has a path of its own (`inputs.relativePath`).
+/// Delivers a request to a trigger with its own path (`inputs.relativePath`).
 #[utoipa::path(
     method(post, get, head, put, patch, delete),
     path = "/hooks/{name}/{trigger}/{*path}",
@@ -329,9 +333,9 @@ pub(crate) async fn deliver_below(signed: Signed) -> Result<Response, ApiProblem
     deliver(signed).await
 }
 
-/// What became of a delivery.
+/// The outcome of a delivery.
 enum DeliveryOutcome {
-    /// The version that was there when it came first has had it.
+    /// The delivery was already made, to the version that was current at that time.
     Repeated(String),
     Runs {
         triggered: DeliveryRuns,
@@ -342,7 +346,7 @@ enum DeliveryOutcome {
 impl Signed {
     async fn deliver(self) -> Result<Response, ApiProblem> {
         let delivery = Arc::new(self);
-        // In a task of its own: whoever sent it may hang up, and what was let in is made whole.
+        // In its own task: the sender may disconnect, but an accepted delivery is completed.
         let create_task = tokio::spawn({
             let own = delivery.clone();
             async move { own.create_runs().await }
@@ -374,7 +378,7 @@ impl Signed {
         let prefix = delivery_prefix(&self.definition.name, &self.trigger.name);
         let tag = self.id.as_ref().map(|id| blake3::hash(id.as_bytes()).to_hex()[..ID_HASH_CHARS].to_owned());
         let delivery = format!("{prefix}{}", tag.unwrap_or_else(windlass_runtime::new_run_id));
-        // A stop waits for it.
+        // A shutdown waits for this.
         let _guard = self.app.controls().delivery_lock.read().await;
         let ticket = match queue::admit(&self.app, &self.definition.name, &self.trigger, &delivery).await? {
             Ok(ticket) => ticket,
@@ -398,7 +402,7 @@ impl Signed {
                 ticket.finish_unknown().await?;
                 let Some(run) = existing_run(&error) else {
                     let problem = refusal(error);
-                    // What was delivered may stand in the sentence.
+                    // The message may contain delivered data, so only the code is logged.
                     self.log(TriggerLogOutcome::Failed { why: problem.code.to_string() });
                     return Err(problem);
                 };
@@ -430,7 +434,7 @@ impl Signed {
         .log();
     }
 
-    /// What the run answers, unless that takes too long.
+    /// Waits for the reply of the run; None if it takes too long.
     async fn reply(&self, run: &RunHandle) -> Result<Option<Response>, ApiProblem> {
         let mut events = self.app.engine.events(&run.run, 0)?;
         let wait = async {
@@ -459,7 +463,7 @@ impl Signed {
         }
     }
 
-    /// It has ended and never said anything.
+    /// Builds the response for a run that has ended without a reply.
     fn ended_without_reply(&self, run: &str) -> Result<Response, ApiProblem> {
         let row = self.app.store.run(run)?;
         if row.is_some_and(|row| row.status.as_str() == Status::Succeeded.as_str()) {
@@ -471,12 +475,13 @@ impl Signed {
     }
 }
 
-/// It was made before: nothing of it is new.
+/// Returns whether the delivery was made before, so that none of its runs is new.
 fn is_repeated(triggered: &DeliveryRuns) -> bool {
     !triggered.runs.is_empty() && triggered.runs.iter().all(|run| !run.created)
 }
 
-/// JSON as data, text as text, anything else as `{$content-type, $content}`; nothing as an empty object.
+/// Converts the body: JSON to data, text to a string, anything else to `{$content-type, $content}`, nothing to an
+/// empty object.
 fn content(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiProblem> {
     if body.is_empty() {
         return Ok(Value::object::<&str, Value>([]));
@@ -515,7 +520,7 @@ fn accepted(delivered: DeliveryResponse) -> Response {
     answer
 }
 
-/// `{statusCode, headers, body}`, as a response action gives it.
+/// Builds the response from `{statusCode, headers, body}`, as a response action returns it.
 fn reply_response(reply: &Value, run: &str) -> Response {
     let code = reply.get("statusCode").and_then(Value::as_int).and_then(|code| u16::try_from(code).ok());
     let status = code.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::OK);

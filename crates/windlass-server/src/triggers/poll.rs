@@ -1,21 +1,21 @@
-//! A trigger that asks somebody again and again: a 200 fires with what was said, a 202 says when to ask again, anything else
-//! is nothing. Requests go through the engine's tool `http`, so the rules for what may be reached are those of tasks.
+//! Polling triggers: a 200 fires with the response, a 202 sets the time of the next poll, any other status does
+//! nothing. Requests go through the engine's tool `http`, so the outbound rules are those of tasks.
 
 use windlass_runtime::{ToolCall, Tools};
 use windlass_tools::{follow_up_input, parse_retry_after};
 use windlass_value::{Duration, Timestamp, Value};
 
-/// Nobody is asked more often than this.
+/// Minimum interval between polls.
 const MIN_WAIT: Duration = Duration::from_secs(1);
 
-/// What came of asking.
+/// The result of a poll.
 pub(crate) enum PollResult {
-    /// With what the run begins, and what came with it.
+    /// Fires with the input of the run and the other trigger outputs.
     Fires {
         body: Value,
         trigger_metadata: Value,
     },
-    /// Not yet: no earlier than this, and perhaps elsewhere.
+    /// Nothing yet: poll again no earlier than this, perhaps at another address.
     Later {
         not_before: Option<Timestamp>,
         at: Option<String>,
@@ -23,7 +23,8 @@ pub(crate) enum PollResult {
     Failed(String),
 }
 
-/// `inputs` as the definition has them; `at` is where a 202 wants to be asked, `wait_max` for how long it may put it off.
+/// Polls with the `inputs` of the definition; `at` is the address requested by a 202, `max_wait` the longest delay it
+/// may request.
 pub(crate) async fn send_poll(
     tools: &Tools,
     inputs: &Value,
@@ -35,7 +36,7 @@ pub(crate) async fn send_poll(
         return PollResult::Failed(format!("`{name}` of the trigger is computed: write it down in the definition"));
     }
     let Some(tool) = tools.get("http") else { return PollResult::Failed("this engine has no tool `http`".to_owned()) };
-    // What proves who we are goes nowhere else than the definition says.
+    // Credentials are sent only to the origin that the definition names.
     let poll_inputs = at.map_or_else(|| Ok(inputs.clone()), |at| follow_up_input(inputs, at));
     let poll_inputs = match poll_inputs {
         Ok(poll_inputs) => poll_inputs,
@@ -53,7 +54,7 @@ pub(crate) async fn send_poll(
         Some(200) => {
             let body = outcome.output.get("body").cloned().unwrap_or_default();
             let mut headers = outcome.output.get("headers").and_then(Value::as_map).cloned().unwrap_or_default();
-            // What proves who somebody is does not belong into a run.
+            // Credentials do not belong into a run.
             headers.remove("set-cookie");
             let trigger_metadata = Value::object([("statusCode", Value::Int(200)), ("headers", Value::map(headers))]);
             PollResult::Fires { body, trigger_metadata }
@@ -68,7 +69,7 @@ pub(crate) async fn send_poll(
     }
 }
 
-/// The first part of the inputs that is an expression: there is no run yet that it could be computed in.
+/// Returns the first input that contains an expression: there is no run yet in which it could be evaluated.
 fn find_expression(inputs: &Value) -> Option<String> {
     fn has(value: &Value) -> bool {
         match value {
@@ -88,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers by the last part of the address. Whoever asks at `/echo` gets the request back.
+    /// Responds by the last segment of the address; `/echo` returns the request.
     fn tools() -> Tools {
         Tools::new().with_fn("http", |call| async move {
             let uri = call.input.get("uri").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -166,7 +167,7 @@ mod tests {
         }
     }
 
-    /// What is for one server is not told to another.
+    /// Credentials for one server are not sent to another.
     #[tokio::test]
     async fn credentials_are_not_sent_to_another_origin() {
         let inputs = r#"{"uri": "http://x/a/b?c=1", "method": "POST", "body": {"n": 1},

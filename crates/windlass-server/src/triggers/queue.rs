@@ -1,7 +1,7 @@
-//! At most so many runs of a trigger at once. The others wait, in the order in which they came.
+//! Admission of trigger runs: a concurrency limit per trigger, with a queue in order of arrival.
 //!
-//! A run that waits is a run: it is in the store, held before its start, and can be looked at and called off. What is here is
-//! an index of that. It is read from the store when it is first needed, so a process that dies takes nothing with it.
+//! A waiting run is an ordinary run: it is in the store, held before its start, and can be inspected and cancelled.
+//! This module keeps an index of these runs. It is read from the store on first use, so a crash loses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,13 +17,13 @@ use crate::App;
 
 const ROW_PAGE_SIZE: u32 = 500;
 
-/// The letters of [`prefix`].
+/// Length of [`delivery_prefix`].
 const PREFIX_CHARS: usize = 14;
 
-/// By this request a run is let go on; made twice, it is one.
+/// Id of the request that starts a waiting run; repeating it is idempotent.
 const ADMISSION_REQUEST: &str = "turn";
 
-/// What a definition says of the runs of a trigger.
+/// The concurrency limits of a trigger, from its definition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TriggerConcurrency {
     pub max_concurrency: usize,
@@ -31,8 +31,8 @@ pub(crate) struct TriggerConcurrency {
 }
 
 impl TriggerConcurrency {
-    /// None: there may be any number at once. If the definition does not say how many may wait, `beside` may, besides as many
-    /// as there may be at once.
+    /// Reads the limits. None: unlimited. If the definition has no limit of waiting runs, it is `default_waiting` plus
+    /// the concurrency limit.
     pub(crate) fn from_trigger(trigger: &Trigger, default_waiting: usize) -> Option<TriggerConcurrency> {
         if trigger.settings.get("singleInstance").and_then(Value::as_bool) == Some(true) {
             return Some(TriggerConcurrency { max_concurrency: 1, max_waiting: 0 });
@@ -58,22 +58,22 @@ impl TriggerConcurrency {
     }
 }
 
-/// The runs of one trigger that have not ended.
+/// The unfinished runs of one trigger.
 struct AdmissionQueue {
     definition: Arc<str>,
     prefix: String,
     in_flight: BTreeSet<Arc<str>>,
     waiting: BTreeMap<QueueOrder, Arc<str>>,
-    /// Those that wait, to find one.
+    /// Positions of the waiting runs by run id.
     order_by_run: BTreeMap<Arc<str>, QueueOrder>,
-    /// Deliveries that were let in and whose runs are not all made yet, each as often as it is being made.
+    /// Admitted deliveries whose runs are not all created yet, each with the number of calls creating them.
     pending_deliveries: BTreeMap<Arc<str>, usize>,
-    /// Something could not be learnt when it was told: the store is read before anybody goes.
+    /// An update failed: the queue must be read from the store before another run is admitted.
     is_stale: bool,
 }
 
-/// When a delivery came, its name, and which of its items it is. The runs of a delivery are made side by side, and are told
-/// of in any order; this is the order in which they go.
+/// The time of a delivery, its name, and the index of the item. The runs of a delivery are created concurrently and
+/// published in any order; they are admitted in this order.
 pub(super) type QueueOrder = (Timestamp, Arc<str>, usize);
 
 pub(super) fn queue_order(row: &RunRow) -> QueueOrder {
@@ -83,41 +83,41 @@ pub(super) fn queue_order(row: &RunRow) -> QueueOrder {
 
 type SharedQueue = Arc<Mutex<AdmissionQueue>>;
 
-/// Queues of triggers, by the beginning of the names of their runs.
+/// The admission queues of all triggers, by delivery prefix.
 #[derive(Default)]
 pub(crate) struct AdmissionQueues {
     all: Mutex<BTreeMap<String, SharedQueue>>,
-    /// All runs that wait have been looked for since the process began.
+    /// Whether all waiting runs of the store have been searched since the process started.
     scanned: Mutex<bool>,
 }
 
-/// How many runs of a trigger there are.
+/// The number of unfinished runs of a trigger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TriggerLoad {
     pub in_flight: usize,
     pub waiting: usize,
 }
 
-/// A delivery that may make runs now.
+/// An admitted delivery that may create runs now.
 pub(crate) struct AdmissionTicket {
     app: App,
     queue: Option<SharedQueue>,
     delivery: Arc<str>,
-    /// Its runs are known: nothing more is expected of it.
+    /// Its runs are known, so no more are pending.
     is_finished: bool,
 }
 
 impl AdmissionTicket {
-    /// Whether its runs are made held.
+    /// Returns whether its runs must be created held.
     pub(crate) fn is_limited(&self) -> bool {
         self.queue.is_some()
     }
 
-    /// Its runs are made: they take their places, and those whose turn it is begin. Gives how many wait.
+    /// Enqueues the created runs and admits those within the limit. Returns how many wait.
     pub(crate) async fn finish(self, runs: &[RunHandle]) -> Result<usize, RuntimeError> {
         let made: Vec<(Arc<str>, bool)> = runs.iter().map(|run| (run.run.clone(), run.created)).collect();
         self.finish_with(move |queue, app| {
-            // Also those that were made before: whoever made them may not have come as far as this.
+            // Includes runs created earlier: the process that created them may have stopped before this point.
             made.iter().try_for_each(|(run, _)| queue.enqueue(app, run))?;
             queue.admit_waiting(app)?;
             Ok(made.iter().filter(|(run, created)| *created && queue.order_by_run.contains_key(run)).count())
@@ -125,7 +125,7 @@ impl AdmissionTicket {
         .await
     }
 
-    /// Nobody knows which of its runs are made.
+    /// Ends the delivery when it is unknown which of its runs were created.
     pub(crate) async fn finish_unknown(self) -> Result<(), RuntimeError> {
         self.finish_with(|queue, app| {
             queue.read(app)?;
@@ -152,13 +152,14 @@ impl AdmissionTicket {
 impl Drop for AdmissionTicket {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.as_ref().filter(|_| !self.is_finished) {
-            // Those of its runs that are made go at the next look.
+            // Runs that were created are admitted at the next check.
             lock_queue(queue).delivery_finished(&self.delivery);
         }
     }
 }
 
-/// Lets a delivery in. Err: as many as may are under way and wait. One that was made before makes nothing new.
+/// Admits a delivery. Err: the limits of running and waiting runs are reached. A repeated delivery creates nothing
+/// new.
 pub(crate) async fn admit(
     app: &App,
     definition: &Arc<str>,
@@ -190,7 +191,7 @@ pub(crate) async fn admit(
     .await
 }
 
-/// Whether a delivery would be let in now.
+/// Returns whether a delivery would be admitted now.
 pub(crate) async fn has_room(
     app: &App,
     definition: &Arc<str>,
@@ -200,7 +201,7 @@ pub(crate) async fn has_room(
     Ok(admit(app, definition, trigger, "").await?.map(drop))
 }
 
-/// What is known of a trigger's runs, if there are bounds.
+/// Returns the load of a trigger that has limits.
 pub(crate) fn load(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<Option<TriggerLoad>, StoreError> {
     if TriggerConcurrency::from_trigger(trigger, app.limits.default_trigger_queued_runs).is_none() {
         return Ok(None);
@@ -209,7 +210,7 @@ pub(crate) fn load(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Resul
     let shared = app.controls().queues.get_or_load(app, definition, &prefix)?;
     let load_of =
         |queue: &AdmissionQueue| TriggerLoad { in_flight: queue.in_flight.len(), waiting: queue.waiting.len() };
-    // Whoever has it may be waiting for the turn to write; the store knows the same.
+    // The holder of the lock may be waiting for the write lock of the store; the store has the same information.
     let Ok(mut queue) = shared.try_lock() else {
         let mut stored = AdmissionQueue::new(definition, &prefix);
         stored.read(app)?;
@@ -219,7 +220,7 @@ pub(crate) fn load(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Resul
     Ok(Some(load_of(&queue)))
 }
 
-/// Whoever's turn it is begins: after a start of the server, and where nobody has noticed that a run has ended.
+/// Admits all runs that may start: after a server start, and where the end of a run went unnoticed.
 pub(crate) async fn admit_all(app: &App) -> Result<(), RuntimeError> {
     let app = app.clone();
     blocking(move || {
@@ -234,7 +235,7 @@ pub(crate) async fn admit_all(app: &App) -> Result<(), RuntimeError> {
     .await
 }
 
-/// Until the server stops: the end of a run is the turn of the next.
+/// Admits the next run whenever a run ends, until the server stops.
 pub async fn watch_run_changes(app: App) {
     let mut draining = app.draining();
     let mut changes = app.engine.changes();
@@ -243,11 +244,11 @@ pub async fn watch_run_changes(app: App) {
             _ = draining.wait_for(|draining| *draining) => return,
             change = changes.recv() => change,
         };
-        // What cannot be done now is done at the next look.
+        // Errors are retried at the next check.
         let _ = match change {
             Ok(change) => handle_change(&app, change.run, change.status).await,
             Err(RecvError::Lagged(_)) => {
-                // From now on: the store knows what was told before, and whoever reads it all would only fall further behind.
+                // Resubscribe: the store has the missed changes, and reading the backlog would only fall further behind.
                 changes = changes.resubscribe();
                 reload_all(&app).await
             }
@@ -263,10 +264,10 @@ async fn handle_change(app: &App, run: Arc<str>, status: RunStatus) -> Result<()
     blocking(move || {
         lock_queue(&queue).update(|queue| {
             match status {
-                // Whoever has made it may be gone before it could say so.
+                // The creator may have stopped before it could enqueue the run.
                 RunStatus::Pending => queue.enqueue(&app, &run)?,
                 _ => {
-                    // Somebody may have let it go on, or have called it off, before its turn.
+                    // The run may have been resumed or cancelled before its admission.
                     queue.dequeue(&run);
                     match occupies_slot(status) {
                         true => queue.in_flight.insert(run),
@@ -280,19 +281,19 @@ async fn handle_change(app: &App, run: Arc<str>, status: RunStatus) -> Result<()
     .await
 }
 
-/// Changes were missed: the store knows.
+/// Reloads all queues from the store after changes were missed.
 async fn reload_all(app: &App) -> Result<(), RuntimeError> {
     let shared = app.clone();
     let all: Vec<SharedQueue> = lock_mutex(&app.controls().queues.all).values().cloned().collect();
     blocking(move || {
-        // All of them, whatever becomes of the first.
+        // Mark all of them first, in case admission fails for one.
         all.iter().for_each(|queue| lock_queue(queue).is_stale = true);
         all.iter().try_for_each(|queue| lock_queue(queue).admit_waiting(&shared))
     })
     .await
 }
 
-/// One that was set aside keeps nobody waiting: a person has to look at it first.
+/// Returns whether a run counts against the limit. A quarantined one does not: it needs an operator first.
 pub(super) fn occupies_slot(status: RunStatus) -> bool {
     !status.is_final() && status != RunStatus::Quarantined
 }
@@ -307,7 +308,7 @@ impl AdmissionQueues {
         Ok(lock_mutex(&self.all).entry(prefix.to_owned()).or_insert_with(|| Arc::new(Mutex::new(queue))).clone())
     }
 
-    /// Runs that another process has left waiting, also those of triggers that are no more.
+    /// Finds runs that another process left waiting, including those of removed triggers.
     fn find_waiting_runs(&self, app: &App) -> Result<(), StoreError> {
         let mut scanned = lock_mutex(&self.scanned);
         if *scanned {
@@ -338,7 +339,7 @@ impl AdmissionQueue {
         }
     }
 
-    /// As the store has it.
+    /// Loads the queue from the store.
     fn read(&mut self, app: &App) -> Result<(), StoreError> {
         let filter = RunFilter {
             definition: Some(self.definition.to_string()),
@@ -366,7 +367,7 @@ impl AdmissionQueue {
         Ok(())
     }
 
-    /// What is not learnt now is in the store.
+    /// Applies an update; after an error the queue is reloaded from the store.
     fn update<T>(
         &mut self,
         change: impl FnOnce(&mut AdmissionQueue) -> Result<T, RuntimeError>,
@@ -402,7 +403,8 @@ impl AdmissionQueue {
         }
     }
 
-    /// Whose turn is next. Nobody's, while the runs of the first delivery are being made: an earlier item may be missing.
+    /// Returns the next run to admit. None while runs of the first delivery are being created: an earlier item may be
+    /// missing.
     fn next_admissible(&self) -> Option<Arc<str>> {
         let ((_, delivery, _), run) = self.waiting.first_key_value()?;
         (!self.pending_deliveries.contains_key(delivery)).then(|| run.clone())
@@ -426,7 +428,7 @@ impl AdmissionQueue {
         if self.next_admissible().is_none() {
             return Ok(());
         }
-        // A trigger that is gone, or has no bounds any more, keeps nobody waiting.
+        // A trigger that was removed or has no limits any more keeps no run waiting.
         let limits = self.limits(app)?;
         let is_full =
             |queue: &AdmissionQueue| limits.is_some_and(|bounds| queue.in_flight.len() >= bounds.max_concurrency);
@@ -449,7 +451,7 @@ impl AdmissionQueue {
         Ok(())
     }
 
-    /// As the newest version has it.
+    /// Returns the limits of the newest version.
     fn limits(&self, app: &App) -> Result<Option<TriggerConcurrency>, RuntimeError> {
         let Some(definition) = app.definitions.get(&self.definition) else { return Ok(None) };
         let program = app.engine.program(&definition.current.plan())?;

@@ -1,4 +1,4 @@
-//! What a run that waits for its turn waits for. The store knows all of it, whoever asks.
+//! The queue position of a run that waits for admission. All of it is in the store, so any process can compute it.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -8,21 +8,21 @@ use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError};
 use super::delivery_prefix;
 use super::queue::{TriggerConcurrency, each_run, occupies_slot, queue_order};
 
-/// Where a run stands among those of its trigger.
+/// The position of a run in the queue of its trigger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct QueuePositionInfo {
     pub trigger: String,
-    /// Runs of the trigger that are under way.
+    /// Runs of the trigger that are in flight.
     pub in_flight: usize,
-    /// How many there may be at once.
+    /// Maximum number of concurrent runs.
     pub max_concurrency: usize,
     /// 1: it is the next.
     pub position: usize,
-    /// All of it as a sentence.
+    /// All of this as a sentence.
     pub note: String,
 }
 
-/// None: it does not wait for its turn, or the trigger has no bound in this plan.
+/// Returns the queue position. None: the run is not queued, or the trigger has no limit in this plan.
 pub fn find_queue_position(
     store: &dyn Store,
     row: &RunRow,

@@ -1,4 +1,4 @@
-//! What a webhook's request says beside its body: method, path, queries, headers.
+//! The trigger outputs of a webhook request besides its body: method, path, queries, headers.
 
 use axum::extract::Query;
 use axum::http::request::Parts;
@@ -10,13 +10,13 @@ use windlass_value::{Map, Value};
 use crate::ApiProblem;
 use crate::problem::codes;
 
-/// Segments of the path in front of what the trigger's own path describes: `/hooks/DEFINITION/TRIGGER/`.
+/// Path segments before the trigger's own path: `/hooks/DEFINITION/TRIGGER/`.
 const PREFIX_SEGMENTS: usize = 4;
 
-/// Headers that prove who somebody is: a run keeps what it is told, so it is not told these.
+/// Headers with credentials. They are left out, because a run stores its input.
 const CREDENTIAL_HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
-/// What `triggerOutputs()` has beside the body; an error if the trigger is not called like this.
+/// Returns the `triggerOutputs()` besides the body; an error if the request does not match the trigger.
 pub(crate) fn trigger_metadata(trigger: &Trigger, parts: &Parts) -> Result<Value, ApiProblem> {
     check_method(trigger, &parts.method)?;
     let mut metadata = Map::new();
@@ -28,7 +28,7 @@ pub(crate) fn trigger_metadata(trigger: &Trigger, parts: &Parts) -> Result<Value
     Ok(Value::map(metadata))
 }
 
-/// A page of another site has sent this, as browsers say.
+/// Returns whether a page of another site sent this, according to the browser.
 pub(crate) fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
 }
@@ -37,7 +37,7 @@ fn trigger_input<'t>(trigger: &'t Trigger, name: &str) -> Option<&'t str> {
     trigger.settings.get("inputs")?.get(name)?.as_str().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// One that says nothing is called by `POST`.
+/// Checks the method. The default is `POST`.
 fn check_method(trigger: &Trigger, method: &Method) -> Result<(), ApiProblem> {
     let expected = trigger_input(trigger, "method").unwrap_or(Method::POST.as_str()).to_ascii_uppercase();
     match expected == method.as_str() {
@@ -50,7 +50,7 @@ fn check_method(trigger: &Trigger, method: &Method) -> Result<(), ApiProblem> {
     }
 }
 
-/// Names in small letters; what came several times is one text with commas.
+/// Returns the headers with lower-case names; repeated headers are joined with commas.
 fn visible_headers(given: &HeaderMap) -> Value {
     let is_visible = |name: &str| !CREDENTIAL_HEADERS.contains(&name) && !name.contains("signature");
     let mut headers = Map::new();
@@ -72,8 +72,8 @@ fn queries(parts: &Parts) -> Result<Value, ApiProblem> {
     Ok(Value::map(queries))
 }
 
-/// The parts of the path that the trigger's own path, such as `/customers/{id}`, has names for. A name stands for one whole
-/// segment. None: the trigger has no path of its own.
+/// Returns the path segments named by the trigger's own path, such as `/customers/{id}`. A name stands for one whole
+/// segment. None: the trigger has no path.
 fn path_parameters(pattern: Option<&str>, path: &str) -> Result<Option<Value>, ApiProblem> {
     let given: Vec<&str> = path.split('/').skip(PREFIX_SEGMENTS).collect();
     let expected: Vec<&str> = pattern.unwrap_or_default().split('/').filter(|part| !part.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Looks at all schedules and fires what is due. The time is given: trials give any they like.
+//! Checks all schedules and fires due triggers. The time is a parameter, so that tests can pass any time.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,20 +15,20 @@ use super::timed::{TimedTrigger, reload_trigger, timed_triggers};
 use super::{TriggerLogEntry, TriggerLogOutcome, delivery_prefix, existing_run, queue};
 use crate::App;
 
-/// Schedules that another server has changed are seen this late at most.
+/// Maximum delay until schedules changed by another server are noticed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Triggers, by their definition and their name.
+/// Triggers by definition and name.
 type PollingTriggers = BTreeSet<(Arc<str>, Arc<str>)>;
 
 #[derive(Clone)]
 pub struct TriggerScheduler {
     app: App,
-    /// Those that ask just now, by their definitions and names.
+    /// Triggers with a poll in progress.
     polling: Arc<Mutex<PollingTriggers>>,
 }
 
-/// One that asks. Dropped, it does no longer.
+/// A poll in progress; dropping it ends the registration.
 struct TriggerPollGuard {
     scheduler: TriggerScheduler,
     trigger_key: (Arc<str>, Arc<str>),
@@ -40,17 +40,17 @@ impl Drop for TriggerPollGuard {
     }
 }
 
-/// What became of a time that was due.
+/// The result of a due time.
 enum FiringResult {
     Started {
         runs: Vec<String>,
         waiting: usize,
     },
-    /// It was dealt with before.
+    /// It was handled before.
     Repeated(String),
-    /// As many runs as there may be are there, or there was nothing to start.
+    /// The concurrency limit is reached, or there was nothing to start.
     Skipped(String),
-    /// It cannot be: tried again, it would not be either.
+    /// It failed permanently: a retry would fail as well.
     Failed(String),
     Later {
         not_before: Option<Timestamp>,
@@ -63,7 +63,7 @@ impl TriggerScheduler {
         TriggerScheduler { app, polling: Arc::default() }
     }
 
-    /// Until the server stops.
+    /// Runs until the server stops.
     pub(crate) async fn run(self) {
         let mut draining = self.app.draining();
         let mut changes = self.app.definitions.changes();
@@ -79,12 +79,12 @@ impl TriggerScheduler {
         }
     }
 
-    /// Fires all that is due at this time; gives the next time at which something is.
+    /// Fires everything that is due at this time; returns the next due time.
     pub async fn fire_due(&self, now: Timestamp) -> Option<Timestamp> {
         if let Err(error) = queue::admit_all(&self.app).await {
             self.log_error("", "", &error);
         }
-        // What cannot be read now is looked at again soon.
+        // After a read error, the schedules are checked again soon.
         let listening = timed_triggers(&self.app).unwrap_or_else(|error| {
             self.log_error("", "", &error);
             Vec::new()
@@ -92,7 +92,7 @@ impl TriggerScheduler {
         let mut next: Option<Timestamp> = None;
         let mut polling: Vec<(Timestamp, TimedTrigger)> = Vec::new();
         for timed in listening {
-            // Whoever is slow to answer keeps nobody else waiting.
+            // Polls run separately, so that a slow service delays no other trigger.
             if let Some(due) = self.poll_due_since(&timed, now) {
                 polling.push((due, timed));
                 continue;
@@ -103,7 +103,7 @@ impl TriggerScheduler {
             });
             next = next.into_iter().chain(due).min();
         }
-        // There is room for some: those who have waited longest come first, or the slow ones would keep it for ever.
+        // Poll slots are limited: triggers that have waited longest go first, so that slow services cannot occupy all slots.
         polling.sort_by_key(|(due, _)| *due);
         polling.into_iter().for_each(|(_, one)| self.spawn_poll(one, now));
         next
@@ -115,7 +115,7 @@ impl TriggerScheduler {
         TriggerLogEntry { definition, trigger, kind: String::new(), outcome: what, due: None }.log();
     }
 
-    /// Since when one that asks is to do so, if it is.
+    /// Returns since when a polling trigger has been due, if it is.
     fn poll_due_since(&self, timed: &TimedTrigger, now: Timestamp) -> Option<Timestamp> {
         if !timed.is_polling() {
             return None;
@@ -124,7 +124,7 @@ impl TriggerScheduler {
         firing.ok().and_then(|firing| timed.next(&firing, now)).filter(|next| *next <= now)
     }
 
-    /// In a task of its own, unless it is at it already or too many others are.
+    /// Starts a poll in its own task, unless one is in progress or the limit is reached.
     fn spawn_poll(&self, timed: TimedTrigger, now: Timestamp) {
         let trigger_key = (timed.definition.name.clone(), timed.trigger.clone());
         {
@@ -141,7 +141,7 @@ impl TriggerScheduler {
                 _ = draining.wait_for(|draining| *draining) => return,
                 looked = guard.scheduler.check_trigger(&timed, now) => looked,
             };
-            // What could not be noted is asked again at the next look.
+            // A result that could not be stored is polled again at the next check.
             match checked {
                 Ok(_) => {
                     drop(guard);
@@ -163,7 +163,7 @@ impl TriggerScheduler {
             && let Some(PollReply { due, body, trigger_metadata: beside }) =
                 settings::read_reply(&*self.app.store, name, &timed.trigger)?
         {
-            // A stop or a crash came before all its runs were made. Nobody says it again.
+            // A stop or a crash came before all runs of the stored reply were created. The service will not repeat it.
             let fired = self.fire(timed, due, body, beside).await?;
             self.record_result(timed, &mut firing, due, fired);
             (firing.not_before, firing.ask_at) = (None, None);
@@ -172,7 +172,7 @@ impl TriggerScheduler {
         }
         let DueTimes { times, newest, missed } = match firing.not_before.filter(|_| timed.is_polling()) {
             Some(at) if at > now => return Ok(timed.next(&firing, now)),
-            // Whoever was asked wants to be asked now, whatever the schedule says.
+            // The service has requested a poll at this time, whatever the schedule says.
             Some(at) => DueTimes { times: vec![at], newest: Some(at), missed: 0 },
             None => catch_up::due_times(
                 schedule,
@@ -183,16 +183,16 @@ impl TriggerScheduler {
             ),
         };
         let Some(newest) = newest else { return Ok(timed.next(&firing, now)) };
-        // What was due while it was turned off is not made up for.
+        // Times due while the trigger was disabled are not caught up.
         let times = if timed.enabled { times } else { Vec::new() };
-        // Asking once is enough, however often it was due.
+        // One poll is enough, however often it was due.
         let max_firings = if timed.is_polling() { 1 } else { usize::MAX };
         let skipped = times.len().saturating_sub(max_firings);
         if timed.enabled && missed + skipped > 0 && !timed.is_polling() {
             self.log(timed, None, TriggerLogOutcome::Missed { times: missed + skipped });
         }
         for due in times.iter().skip(skipped) {
-            // Each may take a while: somebody may have turned it off, or have set another schedule.
+            // Each firing may take a while: the trigger may have been disabled or rescheduled meanwhile.
             let Some(current) = reload_trigger(&self.app, timed)?.filter(|current| current.has_same_times(timed))
             else {
                 return Ok(Some(now));
@@ -203,7 +203,7 @@ impl TriggerScheduler {
             };
             (firing.not_before, firing.ask_at) = (None, None);
             self.record_result(&current, &mut firing, *due, fired);
-            // After each: whoever goes on after a crash begins with the one that was not noted.
+            // Stored after each firing, so that recovery after a crash begins with the first unrecorded one.
             firing.due = Some(*due);
             self.store_progress_and_forget_reply(timed, &firing).await?;
         }
@@ -215,14 +215,14 @@ impl TriggerScheduler {
         Ok(timed.next(&firing, now))
     }
 
-    /// On a thread that may wait for its turn to write.
+    /// Stores the progress on a thread that may wait for the write lock.
     async fn store_progress(&self, timed: &TimedTrigger, firing: &TriggerProgress) -> Result<(), RuntimeError> {
         let firing = firing.clone();
         self.write_store(timed, move |store, name, trigger| settings::store_progress(store, name, trigger, &firing))
             .await
     }
 
-    /// The same, in one with forgetting the answer that led to it.
+    /// Stores the progress and deletes the stored reply that led to it, in one transaction.
     async fn store_progress_and_forget_reply(
         &self,
         timed: &TimedTrigger,
@@ -284,7 +284,7 @@ impl TriggerScheduler {
         due: Timestamp,
         now: Timestamp,
     ) -> Result<FiringResult, RuntimeError> {
-        // What is answered would be lost, if nothing may start.
+        // Checked first: a reply would be lost if nothing may start.
         if let Some(trigger) = &timed.definition_trigger
             && let Err(bounds) = queue::has_room(&self.app, &timed.definition.name, trigger).await?
         {
@@ -303,10 +303,10 @@ impl TriggerScheduler {
         };
         match tokio::time::timeout(timeout.to_std(), poll).await.unwrap_or_else(|_| timed_out()) {
             PollResult::Fires { body, trigger_metadata: beside } => {
-                // Meanwhile there may be another version; and somebody may have turned it off.
+                // There may be a new version meanwhile, or the trigger may have been disabled.
                 match reload_trigger(&self.app, timed)?.filter(|current| current.enabled) {
                     Some(current) => {
-                        // Before anything comes of it: whoever was asked says it once.
+                        // Stored before anything is started, because the service sends a reply only once.
                         let answer = PollReply { due, body: body.clone(), trigger_metadata: beside.clone() };
                         let keep = move |store: &dyn Store, name: &str, trigger: &str| {
                             settings::store_reply(store, name, trigger, &answer)
@@ -322,7 +322,7 @@ impl TriggerScheduler {
         }
     }
 
-    /// Named by the time that was due: made twice, it starts nothing twice.
+    /// Fires for a due time. The time is part of the delivery's name, so a repetition starts nothing twice.
     async fn fire(
         &self,
         timed: &TimedTrigger,
@@ -373,7 +373,7 @@ impl TriggerScheduler {
                 }
                 false => Ok(FiringResult::Repeated(runs[0].run.to_string())),
             },
-            // Another server was faster, or this one before it crashed.
+            // Another server was faster, or this one before a crash.
             Err(RuntimeError::Owned { run, .. }) => Ok(FiringResult::Repeated(run)),
             Err(error @ (RuntimeError::Store(_) | RuntimeError::Closing)) => Err(error),
             Err(error) => match existing_run(&error) {

@@ -1,4 +1,4 @@
-//! What an administrator has said of a trigger, and how far it has come. Secrets are named, never kept.
+//! Stored settings and progress of triggers. Secrets are referenced by name, never stored.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -10,13 +10,13 @@ use windlass_value::{Timestamp, Value};
 use super::CatchUp;
 use super::signature::SignatureScheme;
 
-/// Kinds of records.
+/// Record kinds.
 pub(crate) const TRIGGER: &str = "trigger";
 pub(crate) const FIRING: &str = "firing";
-/// What whoever was asked has said, until all its runs are made: it says so once.
+/// The reply of a polled service, until all its runs are created: the service sends it only once.
 const POLL_REPLY: &str = "answer";
 
-/// All of them.
+/// All record kinds of triggers.
 const KINDS: [&str; 3] = [TRIGGER, FIRING, POLL_REPLY];
 
 const RECORD_PAGE_SIZE: u32 = 500;
@@ -27,18 +27,18 @@ pub(crate) struct StoredTriggerSettings {
     /// `env:NAME`, or the alias of a credential.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// How deliveries are signed with it.
+    /// The signature scheme of deliveries.
     pub scheme: SignatureScheme,
-    /// Anybody may call it, without a signature.
+    /// Accepts unsigned calls without a token.
     pub insecure: bool,
     pub enabled: bool,
-    /// In place of what the definition says.
+    /// Overrides the rule of the definition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<CatchUp>,
-    /// Beside what the definition says; for definitions in dialects that have no schedules.
+    /// A schedule in addition to the definition, for dialects without schedules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<CronSettings>,
-    /// When it was last turned on, or its schedule was set: what was due before is no concern of it.
+    /// Time of the last enabling or change of the schedule: times due before are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
@@ -48,7 +48,7 @@ pub(crate) struct StoredTriggerSettings {
 pub(crate) struct CronSettings {
     /// Five fields, or six with seconds first.
     pub cron: String,
-    /// Such as `Europe/Berlin`; UTC if not given.
+    /// Such as `Europe/Berlin`; the default is UTC.
     #[serde(default, rename = "timeZone", skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
 }
@@ -67,23 +67,23 @@ impl Default for StoredTriggerSettings {
     }
 }
 
-/// How far a trigger has come.
+/// The progress of a trigger.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct TriggerProgress {
-    /// The newest time that was due and is dealt with.
+    /// The newest due time that is handled.
     pub due: Option<Timestamp>,
-    /// When it last started something.
+    /// Time of the last start.
     pub last_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// The newest time that it was due and started nothing, and why.
+    /// The newest due time that started nothing, and the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<(Timestamp, String)>,
-    /// Whoever was asked wants to be asked again no earlier.
+    /// The polled service has asked not to be polled earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
-    /// Where it wants to be asked then.
+    /// The address that it has asked to be polled at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask_at: Option<String>,
 }
@@ -108,7 +108,7 @@ fn decode<T: DeserializeOwned>(row: &RecordRow) -> Result<T, StoreError> {
     })
 }
 
-/// Changes the settings as they are now, whoever else does so meanwhile.
+/// Changes the current settings, retrying on concurrent changes.
 pub(crate) fn change(
     store: &dyn Store,
     definition: &str,
@@ -131,7 +131,7 @@ pub(crate) fn change(
     }
 }
 
-/// An answer to a trigger that asks, and the time for which it was asked.
+/// The reply to a poll, and the time for which it was sent.
 pub(crate) struct PollReply {
     pub due: Timestamp,
     pub body: Value,
@@ -151,7 +151,7 @@ pub(crate) fn store_reply(
     store.change_records(vec![change]).map(drop)
 }
 
-/// One that a stop, or a crash, has left.
+/// Reads a reply that a stop or a crash has left.
 pub(crate) fn read_reply(store: &dyn Store, definition: &str, trigger: &str) -> Result<Option<PollReply>, StoreError> {
     let Some(row) = store.record(POLL_REPLY, &record_key(definition, trigger))? else { return Ok(None) };
     let decoded_value = windlass_value::decode(&row.body).ok();
@@ -167,7 +167,7 @@ pub(crate) fn read_reply(store: &dyn Store, definition: &str, trigger: &str) -> 
     }
 }
 
-/// All that an answer led to is made and noted.
+/// Stores the progress and deletes the reply, after all its runs were created.
 pub(crate) fn store_progress_and_forget_reply(
     store: &dyn Store,
     definition: &str,
@@ -180,14 +180,14 @@ pub(crate) fn store_progress_and_forget_reply(
     store.change_records(changes).map(drop)
 }
 
-/// Nothing is known of the trigger any more.
+/// Deletes all records of the trigger.
 pub(crate) fn forget(store: &dyn Store, definition: &str, trigger: &str) -> Result<(), StoreError> {
     let (key, now) = (record_key(definition, trigger), real_now());
     let changes = KINDS.map(|kind| RecordChange::remove(kind, &key, now));
     store.change_records(changes.into()).map(drop)
 }
 
-/// What takes away all that is known of the triggers of a definition.
+/// Returns the changes that delete all records of a definition's triggers.
 pub(crate) fn removals_for_definition(store: &dyn Store, definition: &str) -> Result<Vec<RecordChange>, StoreError> {
     let (prefix, now) = (record_key(definition, ""), real_now());
     let mut changes = Vec::new();
@@ -214,7 +214,7 @@ pub(crate) fn store_progress(
     store.change_records(vec![RecordChange::put(FIRING, &record_key(definition, trigger), body, real_now())]).map(drop)
 }
 
-/// Schedules that the settings of triggers add, with the names of definition and trigger.
+/// Lists schedules defined in trigger settings, with the names of definition and trigger.
 pub(crate) fn added_schedules(store: &dyn Store) -> Result<Vec<(String, String, StoredTriggerSettings)>, StoreError> {
     let mut found = Vec::new();
     let mut after = String::new();
@@ -231,14 +231,14 @@ pub(crate) fn added_schedules(store: &dyn Store) -> Result<Vec<(String, String, 
     }
 }
 
-/// What a reference to a secret may look like: a secret itself does not.
+/// Returns whether the text may be a reference to a secret; a secret itself does not look like one.
 pub(crate) fn is_reference(text: &str) -> bool {
     let name = text.strip_prefix("env:").unwrap_or(text);
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
     !name.is_empty() && name.len() <= 64 && name.chars().all(plain) && !text.starts_with("whsec_")
 }
 
-/// Why there is no secret. It names nothing: what was taken for a name may be the secret.
+/// The reason why a secret is unavailable. It names nothing: a supposed name may be the secret itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SecretUnavailable {
     Unset,
@@ -246,7 +246,7 @@ pub(crate) enum SecretUnavailable {
 }
 
 impl SecretUnavailable {
-    /// What a reference such as this one lacks.
+    /// Returns the reason in words, for this kind of reference.
     pub(crate) fn reason(self, reference: &str) -> &'static str {
         match self {
             SecretUnavailable::Unset if reference.starts_with("env:") => "the server has no such variable",
@@ -256,7 +256,7 @@ impl SecretUnavailable {
     }
 }
 
-/// The secret behind a reference, at this moment.
+/// Resolves a secret reference to its current value.
 pub(crate) fn resolve_secret(reference: &str) -> Result<String, SecretUnavailable> {
     let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty()).ok_or(SecretUnavailable::Unset);
     if let Some(name) = reference.strip_prefix("env:") {

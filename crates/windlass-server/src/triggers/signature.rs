@@ -1,4 +1,4 @@
-//! Signatures of deliveries: HMAC-SHA256 over the bytes of the body as they came, compared in constant time.
+//! Signatures of deliveries: HMAC-SHA256 over the body bytes as received, compared in constant time.
 
 use axum::http::HeaderMap;
 use base64::Engine as _;
@@ -8,38 +8,39 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use windlass_value::{Duration, Timestamp};
 
-/// Letters of a delivery's name.
+/// Maximum length of a delivery id.
 const MAX_ID_BYTES: usize = 256;
 
-/// Signatures in one header that are looked at.
+/// Maximum number of signatures checked in one header.
 const MAX_SIGNATURES: usize = 8;
 
-/// A delivery that somebody has signed who knows the secret.
+/// A delivery with a valid signature.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct VerifiedDelivery {
-    /// What names the delivery; the same one again starts nothing twice.
+    /// The name of the delivery; repeating it starts nothing twice.
     pub delivery: String,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SignatureError {
-    /// There is no signature at all.
+    /// There is no signature.
     Unsigned,
     Wrong(&'static str),
-    /// It is signed for another time.
+    /// The time of the signature is outside the allowed window.
     Stale,
 }
 
-/// How the deliveries to a trigger are signed. Each trigger has one: what is signed in one way must mean nothing in another.
+/// The signature scheme of a trigger. Each trigger has one, so that a signature of one scheme is never valid in
+/// another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SignatureScheme {
-    /// Standard Webhooks: the name, the time and the body are signed.
+    /// Standard Webhooks: id, time and body are signed.
     #[default]
     Standard,
-    /// As GitHub does it: the body alone is signed.
+    /// As GitHub does it: only the body is signed.
     Github,
-    /// `X-Windlass-Signature`: the time and the body are signed.
+    /// `X-Windlass-Signature`: time and body are signed.
     Windlass,
 }
 
@@ -53,7 +54,7 @@ impl SignatureScheme {
     }
 }
 
-/// Checks the signature of one kind; any other is not looked at. Each header has one way to be written, and is there once.
+/// Verifies the signature of one scheme; others are ignored. Each header must occur once, in its only canonical form.
 pub(crate) fn verify(
     scheme: SignatureScheme,
     headers: &HeaderMap,
@@ -77,7 +78,7 @@ pub(crate) fn verify(
                     "`webhook-signature` needs `webhook-id` and `webhook-timestamp` beside it",
                 ));
             };
-            // With a dot in the name it would not be plain where the name ends and the time begins.
+            // With a dot in the id it would be ambiguous where the id ends and the time begins.
             if id.is_empty() || id.len() > MAX_ID_BYTES || id.contains('.') {
                 return Err(SignatureError::Wrong("`webhook-id` is empty, too long, or has a dot"));
             }
@@ -99,7 +100,7 @@ pub(crate) fn verify(
             if !verify_mac(secret.as_bytes(), &[time.as_bytes(), b".", body], &mac) {
                 return Err(SignatureError::Wrong("`X-Windlass-Signature` does not fit the body and the secret"));
             }
-            // Nothing else that comes with it is signed: the same bytes at the same time are the same delivery.
+            // Nothing else in the request is signed: the same bytes at the same time are the same delivery.
             Ok(VerifiedDelivery { delivery: format!("windlass:{given}") })
         }
         SignatureScheme::Github => {
@@ -110,7 +111,7 @@ pub(crate) fn verify(
             if !verify_mac(secret.as_bytes(), &[body], &mac) {
                 return Err(SignatureError::Wrong("`X-Hub-Signature-256` does not fit the body and the secret"));
             }
-            // The name is not signed, but equal bodies are not the same delivery: there is nothing better to go by.
+            // The id is not signed, but equal bodies are not necessarily the same delivery, and there is nothing better.
             Ok(match single_header(headers, "x-github-delivery") {
                 Some(id) => VerifiedDelivery { delivery: format!("github:{id}") },
                 None => VerifiedDelivery { delivery: format!("github-mac:{given}") },
@@ -119,34 +120,34 @@ pub(crate) fn verify(
     }
 }
 
-/// The header, if it is there once.
+/// Returns a header that occurs exactly once.
 fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     let first = all.next()?.to_str().ok()?;
     all.next().is_none().then_some(first)
 }
 
-/// While a secret is changed there are several.
+/// Parses the signatures of a header. During a secret rotation there are several.
 fn parse_signatures(text: &str) -> Vec<Vec<u8>> {
     let given = text.split(' ').filter_map(|one| one.strip_prefix("v1,"));
     given.filter_map(|text| STANDARD.decode(text).ok()).take(MAX_SIGNATURES).collect()
 }
 
-/// The name that an unsigned delivery gives itself.
+/// Returns the id that an unsigned delivery gives itself.
 pub(crate) fn unsigned_delivery_id(headers: &HeaderMap) -> Option<String> {
     let names = ["idempotency-key", "webhook-id", "x-windlass-delivery", "x-github-delivery"];
-    // Apart from those that are proven: nobody takes the name of one of them.
+    // Prefixed, so that an unsigned delivery cannot take the name of a signed one.
     names.iter().find_map(|name| single_header(headers, name)).map(|name| format!("unsigned:{name}"))
 }
 
 fn verify_mac(key: &[u8], parts: &[&[u8]], given: &[u8]) -> bool {
-    // A key of any length is one.
+    // HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return false };
     parts.iter().for_each(|part| mac.update(part));
     mac.verify_slice(given).is_ok()
 }
 
-/// `whsec_` and base64, as Standard Webhooks writes secrets; anything else is taken as it is.
+/// Decodes a secret: `whsec_` and base64, as in Standard Webhooks; anything else is used as is.
 fn standard_key(secret: &str) -> Vec<u8> {
     let decoded = secret.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
     decoded.unwrap_or_else(|| secret.as_bytes().to_vec())
@@ -163,7 +164,7 @@ fn check_age(seconds: &str, now: Timestamp, max_age: Duration) -> Result<(), Sig
     }
 }
 
-/// 32 bytes in small letters: there is one way to write them.
+/// Parses 32 bytes in lower-case hexadecimal digits, the only accepted form.
 fn parse_mac(text: &str) -> Option<Vec<u8>> {
     let small = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     if text.len() != 64 || !text.bytes().all(small) {
@@ -199,7 +200,7 @@ mod tests {
         pairs.iter().map(pair).collect()
     }
 
-    /// The limit says how far the clocks may be apart.
+    /// The limit bounds the difference between the clocks.
     #[test]
     fn the_maximum_signature_age_is_a_limit() {
         let time = (NOW.0 / 1_000_000 - 20).to_string();
@@ -248,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Five minutes to either side, and not a second more.
+    /// Five minutes in either direction, to the second.
     #[test]
     fn the_time_window_is_exact() {
         for (seconds, fits) in [(-301, false), (-300, true), (0, true), (300, true), (301, false)] {

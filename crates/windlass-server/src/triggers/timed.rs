@@ -1,4 +1,4 @@
-//! Which triggers fire by themselves, and when each does so next.
+//! Triggers that fire by the clock, and their next times.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{CatchUp, POLLING_KIND, TIMED_KINDS};
 use crate::App;
 use crate::catalog::Definition;
 
-/// What was noted for a time this much later than now was noted by a clock that was wrong.
+/// Maximum plausible clock difference in microseconds: a recorded time further in the future came from a wrong clock.
 const MAX_CLOCK_SKEW: i64 = 5 * 60 * 1_000_000;
 
 fn is_ahead(at: Timestamp, now: Timestamp) -> bool {
@@ -24,22 +24,22 @@ pub(crate) struct TimedTrigger {
     pub definition: Arc<Definition>,
     pub trigger: Arc<str>,
     pub kind: Arc<str>,
-    /// As the plan has it; None if only its settings say that it is there.
+    /// The trigger of the plan; None if only its settings define it.
     pub(super) definition_trigger: Option<Trigger>,
     pub schedule: Result<Schedule, String>,
     pub enabled: bool,
     pub catch_up: CatchUp,
-    /// What was due before is no concern of it.
+    /// Times due before this are ignored.
     active_since: Timestamp,
-    /// What its settings say.
+    /// The schedule of its settings.
     cron: Option<CronSettings>,
 }
 
 impl TimedTrigger {
-    /// When it fires next, if it does.
+    /// Returns the time of the next firing, if any.
     pub(crate) fn next(&self, firing: &TriggerProgress, now: Timestamp) -> Option<Timestamp> {
         let schedule = self.schedule.as_ref().ok().filter(|_| self.enabled)?;
-        // Whoever was asked has said when to ask again.
+        // The polled service has requested the time of the next poll.
         firing.not_before.filter(|_| self.is_polling()).or_else(|| schedule.next(self.handled_until(firing, now)))
     }
 
@@ -47,7 +47,7 @@ impl TimedTrigger {
         &*self.kind == POLLING_KIND
     }
 
-    /// The schedule as it is written.
+    /// Returns the schedule as written.
     pub(crate) fn schedule_source(&self) -> Option<serde_json::Value> {
         match (&self.cron, &self.definition_trigger) {
             (Some(cron), _) => serde_json::to_value(cron).ok(),
@@ -62,14 +62,14 @@ impl TimedTrigger {
         }
     }
 
-    /// Up to here everything is dealt with.
+    /// Returns the time up to which all firings are handled.
     pub(super) fn handled_until(&self, firing: &TriggerProgress, now: Timestamp) -> Timestamp {
         let plausible = |at: Timestamp| Some(at).filter(|at| !is_ahead(*at, now));
         firing.due.and_then(plausible).max(plausible(self.active_since)).unwrap_or(now)
     }
 
-    /// Forgets what a clock has noted that was far ahead, and is put right: from now on it counts from now. What comes has
-    /// names of its own, so nothing is started twice. Gives whether there was anything to forget.
+    /// Resets times recorded by a clock that was far ahead and has been corrected, so that the trigger counts from now
+    /// on. New firings have new names, so nothing is started twice. Returns whether anything was reset.
     pub(super) fn reset_future_times(&self, firing: &mut TriggerProgress, now: Timestamp, max_wait: Duration) -> bool {
         let is_delayed = firing.not_before.is_some_and(|not_before| not_before > now + max_wait);
         if is_delayed {
@@ -82,19 +82,19 @@ impl TimedTrigger {
         is_delayed || is_ahead_of_clock
     }
 
-    /// What its runs begin with.
+    /// Returns the input of its runs.
     pub(super) fn input(&self) -> Value {
         let written = self.definition_trigger.as_ref().and_then(|trigger| trigger.settings.get("input")).cloned();
         written.unwrap_or_else(|| Value::object::<&str, Value>([]))
     }
 
-    /// Whether times that were found for the one are times of the other.
+    /// Returns whether both have the same schedule, so that times computed for one apply to the other.
     pub(super) fn has_same_times(&self, other: &TimedTrigger) -> bool {
         self.enabled && self.active_since == other.active_since && self.schedule_source() == other.schedule_source()
     }
 }
 
-/// All triggers that fire by themselves.
+/// Returns all triggers that fire by the clock.
 pub(crate) fn timed_triggers(app: &App) -> Result<Vec<TimedTrigger>, RuntimeError> {
     let mut found = Vec::new();
     for definition in app.definitions.all() {
@@ -106,7 +106,7 @@ pub(crate) fn timed_triggers(app: &App) -> Result<Vec<TimedTrigger>, RuntimeErro
     Ok(found)
 }
 
-/// The same trigger as it is now.
+/// Returns the current version of a trigger.
 pub(crate) fn reload_trigger(app: &App, one: &TimedTrigger) -> Result<Option<TimedTrigger>, RuntimeError> {
     let Some(definition) = app.definitions.get(&one.definition.name) else { return Ok(None) };
     if one.definition_trigger.is_none() {
@@ -119,7 +119,7 @@ pub(crate) fn reload_trigger(app: &App, one: &TimedTrigger) -> Result<Option<Tim
     Ok(found.into_iter().find(|own| own.trigger == one.trigger))
 }
 
-/// Those that its own text has.
+/// Adds the triggers of the definition's own text.
 fn definition_triggers(
     app: &App,
     definition: &Arc<Definition>,
@@ -152,10 +152,10 @@ fn definition_triggers(
     Ok(())
 }
 
-/// One that its settings add.
+/// Returns a trigger defined by settings.
 fn added_trigger(definition: Arc<Definition>, trigger: &str, settings: &StoredTriggerSettings) -> Option<TimedTrigger> {
     let cron = settings.schedule.as_ref()?;
-    // A schedule beside the definition does not change with its versions.
+    // A schedule in the settings does not change with the versions of the definition.
     let active_since = settings.since.max(definition.enabled_at).unwrap_or(definition.current.registered_at);
     Some(TimedTrigger {
         trigger: trigger.into(),

@@ -1,24 +1,24 @@
-//! What triggers do, for the log: names, counts and reasons, never what was delivered.
+//! Log entries of triggers: names, counts and reasons, never delivered data.
 
 use tracing::field::display;
 use tracing::{info, warn};
 use windlass_value::Timestamp;
 
-/// One thing that a trigger has done.
+/// One action of a trigger.
 #[derive(Clone, Debug)]
 pub(crate) struct TriggerLogEntry {
     pub definition: String,
     pub trigger: String,
-    /// As the definition calls it: `request`, `recurrence`, `schedule`.
+    /// The kind as named in the definition: `request`, `recurrence`, `schedule`.
     pub kind: String,
     pub outcome: TriggerLogOutcome,
-    /// The time at which it was due, if it fires by itself.
+    /// The due time, if the trigger fires by the clock.
     pub due: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum TriggerLogOutcome {
-    /// Runs were made; so many of them wait for their turn.
+    /// Runs were created; `waiting` of them wait for admission.
     Fired {
         runs: Vec<String>,
         waiting: usize,
@@ -30,7 +30,7 @@ pub(crate) enum TriggerLogOutcome {
     Skipped {
         why: String,
     },
-    /// Times that were missed and are not made up for.
+    /// Missed times that are not caught up.
     Missed {
         times: usize,
     },
@@ -40,7 +40,7 @@ pub(crate) enum TriggerLogOutcome {
 }
 
 impl TriggerLogEntry {
-    /// Writes it to the log.
+    /// Writes the entry to the log.
     pub(crate) fn log(&self) {
         let TriggerLogEntry { definition, trigger, kind, outcome: what, due } = self;
         let kind = Some(kind.as_str()).filter(|kind| !kind.is_empty());

@@ -1,4 +1,4 @@
-//! Where jobs wait for a worker, and who has which.
+//! The queue of jobs for remote workers, and the leases that workers hold.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,44 +15,44 @@ use super::queue::{JobId, JobQueues, QueueKey, QueuePosition};
 use super::registry::{WorkerKey, WorkerRecord, WorkerRegistry};
 use super::wire::{LeaseInfo, LeasedJob, QueueInfo, WorkerInfo, WorkerList};
 
-/// A worker with jobs says this often within a lease that it is alive.
+/// Heartbeats that a worker with jobs sends per lease duration.
 const HEARTBEATS_PER_LEASE: u32 = 6;
 
-/// How long a worker may be silent, unless the server is told otherwise.
+/// Default lease duration: the time a worker may send no heartbeat.
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
-/// Why something that a worker says does not count.
+/// The reason why the report of a worker is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ReportRejection {
-    /// The job is not, or no longer, held by this worker under this epoch. It stops.
+    /// The job is not, or no longer, leased to this worker under this epoch. The worker stops.
     Stale,
-    /// The server lets go of the run just now. What was reported may not be durable: it is to be said again.
+    /// The server is evicting the run for a shutdown. The report may not be durable and must be repeated.
     ShuttingDown,
 }
 
 pub struct Dispatcher {
     pub(super) state: Mutex<DispatcherState>,
     pub(super) lease: Duration,
-    /// Until then workers from before the server's start may say what they have.
+    /// Until then, workers from before the server's start may report the jobs they still have.
     pub(super) rejoin_until: Instant,
-    /// What must not come out of a worker's words.
+    /// Secrets to redact from workers' reports.
     pub(super) redaction: Redactor,
 }
 
 #[derive(Default)]
 pub(super) struct DispatcherState {
-    /// Leases that were lost, by tool.
+    /// Expired leases, by tool.
     pub expired: BTreeMap<Arc<str>, u64>,
     pub jobs: HashMap<JobId, JobEntry>,
     pub queues: JobQueues,
     pub workers: WorkerRegistry,
-    /// Jobs whose report is becoming durable: what comes next is for the same worker, if it can do it.
+    /// Jobs whose report is becoming durable. The next task goes to the same worker, if it can run it.
     pub reported: HashMap<JobId, PendingReport>,
-    /// Workers that wait for a job, in the order they came.
+    /// Workers waiting for a job, in order of arrival.
     pub poll_requests: BTreeMap<u64, LeasePoll>,
     pub polls_started: u64,
     pub closing: bool,
-    /// Jobs that have been here, as long as there may be some from before the server's start.
+    /// Jobs queued since the server's start, tracked while workers from before the start may still rejoin.
     pub seen_since_start: HashSet<JobId>,
 }
 
@@ -66,12 +66,12 @@ pub(super) struct JobEntry {
     pub publish: EventPublisher,
     pub away: Option<RemoteLease>,
     pub result: Option<oneshot::Sender<TaskOutcome>>,
-    /// Wakes the engine's end: there is another time to look at.
+    /// Wakes the waiting tool call, because the time of its next check has changed.
     pub changed: Arc<Notify>,
 }
 
 pub(super) enum JobStage {
-    /// Somebody may have it from before the server's start.
+    /// A worker from before the server's start may still have it.
     AwaitingRejoin(Instant),
     Queued(QueuePosition),
     Leased(JobLease),
@@ -81,7 +81,7 @@ pub(super) struct JobLease {
     pub worker: WorkerKey,
     pub since: Timestamp,
     pub expires_at: Instant,
-    /// The task's own time is over.
+    /// End of the task's own timeout.
     pub deadline: Option<Instant>,
 }
 
@@ -94,9 +94,9 @@ pub(super) struct PendingReport {
 pub(super) struct LeasePoll {
     pub worker: WorkerKey,
     pub wake: Arc<Notify>,
-    /// It has been woken for a job and has not looked yet.
+    /// The poll was woken for a job and has not checked the queue yet.
     pub woken: bool,
-    /// The worker has been silent for too long since: what is given to this request may reach nobody.
+    /// The worker has been silent for too long since: a job given to this request might reach no one.
     pub is_abandoned: bool,
 }
 
@@ -107,13 +107,13 @@ impl Default for Dispatcher {
 }
 
 impl Dispatcher {
-    /// Made before the engine, whose remote tools wait in it.
+    /// Creates a dispatcher. It exists before the engine, whose remote tools queue their jobs in it.
     pub fn new(lease: Duration) -> Dispatcher {
         let rejoin_until = Instant::now() + lease / HEARTBEATS_PER_LEASE * 2;
         Dispatcher { state: Mutex::default(), lease, rejoin_until, redaction: Redactor::default() }
     }
 
-    /// Strikes these out of all that workers say.
+    /// Redacts these secrets from everything that workers report.
     #[must_use]
     pub fn with_redaction(self, redaction: Redactor) -> Dispatcher {
         Dispatcher { redaction, ..self }
@@ -131,7 +131,7 @@ impl Dispatcher {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server goes down: nobody gets anything more, and nobody is told to stop because of it.
+    /// Closes the dispatcher for a shutdown: workers get no more jobs, but keep those they have.
     pub fn close(&self) {
         let mut state = self.state();
         state.closing = true;
@@ -139,12 +139,12 @@ impl Dispatcher {
         state.workers.iter().for_each(|(_, worker)| worker.heartbeat_wake.notify_waiters());
     }
 
-    /// Whether workers from before the server's start may yet say what they have.
+    /// Returns whether workers from before the server's start may still report their jobs.
     pub(super) fn may_rejoin(&self) -> bool {
         Instant::now() < self.rejoin_until
     }
 
-    /// Whether somebody may have the job from before the server's start: since then it has not been here.
+    /// Returns whether a worker may have the job from before the server's start: it has not been queued since.
     fn may_be_held_from_before(&self, state: &mut DispatcherState, id: &JobId) -> bool {
         match self.may_rejoin() {
             true => state.seen_since_start.insert(id.clone()),
@@ -155,19 +155,19 @@ impl Dispatcher {
         }
     }
 
-    /// The workers that are known, and what waits for one.
+    /// Lists the known workers and the queued jobs.
     pub fn list(&self) -> WorkerList {
         let state = self.state();
         let items = state.workers.iter().map(|(key, worker)| self.info(&state, key, worker)).collect();
         WorkerList { items, queued: state.queues.list() }
     }
 
-    /// What of a run waits for a worker.
+    /// Returns the queued jobs of a run.
     pub(crate) fn queued_jobs_of(&self, run: &str) -> Vec<QueueInfo> {
         self.state().queues.jobs_of_run(run)
     }
 
-    /// How many leases were lost since the server began, by tool.
+    /// Returns the number of leases expired since the server's start, by tool.
     pub(crate) fn expired(&self) -> BTreeMap<Arc<str>, u64> {
         self.state().expired.clone()
     }
@@ -202,7 +202,7 @@ impl Dispatcher {
         }
     }
 
-    /// Asks the worker to stop when it has done what it has. False: there is no such worker.
+    /// Asks the worker to stop when its jobs are done. Returns false if there is no such worker.
     pub(crate) fn drain(&self, worker: &str) -> bool {
         let mut state = self.state();
         let keys: Vec<WorkerKey> =
@@ -218,9 +218,9 @@ impl Dispatcher {
     }
 }
 
-/// The engine's end.
+/// The engine's side.
 impl Dispatcher {
-    /// A job comes in.
+    /// Accepts a job from the engine.
     pub(super) fn offer(&self, call: ToolCall) -> JobOffer {
         let (result, received) = oneshot::channel();
         let changed = Arc::new(Notify::new());
@@ -249,7 +249,7 @@ impl Dispatcher {
         };
         let mut guard = self.state();
         let state = &mut *guard;
-        // Whoever had it under an older epoch has it no longer.
+        // A worker that held it under an older epoch has lost it.
         state.drop_entry(&id);
         let from_before_start = self.may_be_held_from_before(state, &id);
         let queued_at = real_now();
@@ -265,7 +265,7 @@ impl Dispatcher {
         };
         match stage {
             JobStage::Queued(_) => state.wake_one(&kind),
-            // Whoever has it may be listening.
+            // The worker that has it may be waiting in a heartbeat.
             JobStage::AwaitingRejoin(_) => {
                 state.workers.iter().for_each(|(_, worker)| worker.heartbeat_wake.notify_one())
             }
@@ -287,7 +287,7 @@ impl Dispatcher {
         offer
     }
 
-    /// What is to be done about a job by now.
+    /// Checks a job's lease and timeout, and returns what the engine has to do.
     pub(super) fn check_job(&self, id: &JobId, lease_epoch: u32) -> JobCheck {
         let now = Instant::now();
         let mut guard = self.state();
@@ -327,7 +327,7 @@ impl Dispatcher {
         }
     }
 
-    /// Nobody wants the result any more. True: nobody has it, so that is the end of it.
+    /// Cancels a job. Returns true if no worker has it, so that the cancellation is complete.
     pub(super) fn cancel(&self, id: &JobId, lease_epoch: u32) -> bool {
         let mut state = self.state();
         let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch) else {
@@ -345,7 +345,7 @@ impl Dispatcher {
         false
     }
 
-    /// The call has ended, or its run has left this process.
+    /// Removes a job whose call has ended or whose run was evicted.
     pub(super) fn forget(&self, id: &JobId, lease_epoch: u32) {
         let mut state = self.state();
         if state.jobs.get(id).is_some_and(|entry| entry.job.lease_epoch == lease_epoch) {
@@ -354,7 +354,7 @@ impl Dispatcher {
     }
 }
 
-/// A job that was put in, seen from the engine.
+/// A queued job as seen by the engine.
 pub(super) struct JobOffer {
     pub id: JobId,
     pub lease_epoch: u32,
@@ -363,17 +363,17 @@ pub(super) struct JobOffer {
 }
 
 pub(super) enum JobCheck {
-    /// For a worker, as long as it takes.
+    /// It is queued for a worker, for as long as it takes.
     Queued,
     Until(Instant),
     TimedOut,
     LeaseExpired(RemoteLease),
-    /// It has been reported, or another epoch is there.
+    /// It was reported, or replaced by another epoch.
     Gone,
 }
 
 impl DispatcherState {
-    /// Takes a job out. A worker that had it hears of it.
+    /// Removes a job and notifies the worker that had it.
     pub(crate) fn drop_entry(&mut self, id: &JobId) -> Option<JobEntry> {
         let entry = self.jobs.remove(id)?;
         match &entry.stage {
@@ -390,7 +390,7 @@ impl DispatcherState {
         Some(entry)
     }
 
-    /// The worker has a slot more.
+    /// Frees a slot of the worker.
     pub(crate) fn free_slot(&mut self, id: &JobId, worker: &WorkerKey) {
         if let Some(known) = self.workers.get_mut(worker) {
             known.leased_jobs.remove(id);
@@ -398,7 +398,7 @@ impl DispatcherState {
         }
     }
 
-    /// Who goes on with the job, because he has just reported of it and can do this too.
+    /// Returns the worker that continues with the job: the one that just reported it, if it can run this task as well.
     fn continuing_worker(&self, id: &JobId, kind: &QueueKey) -> Option<WorkerKey> {
         let reported = self.reported.get(id).filter(|_| !self.closing)?;
         let worker = self.workers.get(&reported.worker)?;
@@ -414,7 +414,7 @@ impl DispatcherState {
         JobLease { worker, since: real_now(), expires_at: now + lease, deadline }
     }
 
-    /// A job waits: one of those who can do it looks.
+    /// Wakes one waiting worker that can run such a job.
     pub(crate) fn wake_one(&mut self, kind: &QueueKey) {
         let workers = &self.workers;
         let can = |poll: &&mut LeasePoll| {
@@ -428,7 +428,7 @@ impl DispatcherState {
         }
     }
 
-    /// Somebody who was woken is gone without having looked.
+    /// Wakes workers for all queues, after a woken poll ended without checking.
     pub(crate) fn wake_for_all_queues(&mut self) {
         for kind in self.queues.kinds().cloned().collect::<Vec<_>>() {
             self.wake_one(&kind);

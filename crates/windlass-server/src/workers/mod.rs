@@ -1,10 +1,15 @@
-//! Jobs for workers on other machines.
+//! Jobs for remote workers.
 //!
-//! - `wire` what is said · `queue` who waits, in which order · `registry` who is there · `dispatcher` who has what ·
-//!   `speech` what workers say of what they have · `remote` the engine's end: a tool whose calls wait here.
+//! - `wire`: the messages of the worker protocol
+//! - `queue`: queued jobs and their order
+//! - `registry`: the known workers
+//! - `dispatcher`: the leases
+//! - `protocol`: handlers of the worker protocol
+//! - `remote`: the engine's side, a tool whose calls wait for a worker
 //!
-//! All of it is in memory. What is durable is in the runs' journals: a job, its key and its epoch. After a restart the runs
-//! bring their jobs back here with the next epoch, and workers that still have them say so.
+//! All of this is in memory. The durable part is in the runs' journals: a job, its idempotency key and its lease
+//! epoch. After a restart, the runs queue their jobs again with the next epoch, and workers that still have them
+//! rejoin.
 
 mod dispatcher;
 pub(crate) mod presence;

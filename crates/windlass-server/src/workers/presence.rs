@@ -1,4 +1,4 @@
-//! Workers that come and go, as lines of the log.
+//! Logs workers that join and leave.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -8,11 +8,11 @@ use tracing::{info, warn};
 
 use super::{Dispatcher, WorkerState};
 
-/// Nobody needs to know it sooner.
+/// Interval of the check; faster detection is not needed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Logs workers that join, leave or fall silent, until the dispatcher is gone. A worker is lost when it has said nothing
-/// for a lease: that is no call of anybody, so it is looked for.
+/// Logs workers that join, leave or fall silent, until the dispatcher is dropped. A worker is lost when it has sent
+/// nothing for a lease. No call reports this, so the workers are polled.
 pub(crate) async fn watch_workers(dispatcher: Weak<Dispatcher>) {
     let mut known: BTreeMap<Arc<str>, (String, bool)> = BTreeMap::new();
     loop {

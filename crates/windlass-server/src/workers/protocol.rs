@@ -1,4 +1,4 @@
-//! What workers say, and what they are told.
+//! Handlers of the worker protocol: lease, heartbeat, progress, complete, fail, leave.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use super::wire::{
     HeartbeatRequest, HeartbeatResponse, LeaseRef, LeaseRequest, LeaseResponse, LeasedJob, ProgressReport, ReportOrigin,
 };
 
-/// The longest that a request for jobs is kept waiting.
+/// Maximum time that a lease request waits.
 const MAX_POLL_TIME: Duration = Duration::from_secs(30);
 
 impl Dispatcher {
-    /// Jobs for a worker, at most as many as it has slots free. Waits while there are none.
+    /// Leases jobs to a worker, at most as many as it has free slots. Waits while there are none.
     pub(crate) async fn lease(
         &self,
         worker_key: &WorkerKey,
@@ -75,13 +75,13 @@ impl Dispatcher {
         LeaseBatch { jobs, drain, is_final }
     }
 
-    /// The worker lives, and has these. Waits while there is nothing to tell it.
+    /// Renews the leases of a worker. Waits while there is nothing to report to it.
     pub(crate) async fn heartbeat(&self, worker_key: &WorkerKey, beat: &HeartbeatRequest) -> HeartbeatResponse {
         let deadline = Instant::now() + Duration::from_millis(beat.wait_ms).min(self.lease / 3);
         let wake = {
             let mut state = self.state();
             if state.workers.has_left(worker_key, self.lease) {
-                // What it had is for others.
+                // Its jobs go to others.
                 return HeartbeatResponse { lost: beat.jobs.clone(), drain: true, ..HeartbeatResponse::default() };
             }
             state.workers.touch(worker_key, self.lease).heartbeat_wake.clone()
@@ -89,7 +89,7 @@ impl Dispatcher {
         let _waiting = PresenceGuard::begin(self, worker_key);
         loop {
             let mut notified = std::pin::pin!(wake.notified());
-            // From here on nothing is missed.
+            // Registered before the check, so that no notification is missed.
             notified.as_mut().enable();
             let (response, closing) = self.process_heartbeat(worker_key, beat);
             if !response.is_empty() || closing || Instant::now() >= deadline {
@@ -113,7 +113,7 @@ impl Dispatcher {
         let starts_draining = beat.draining && !std::mem::replace(&mut worker.draining, beat.draining);
         let mut response = HeartbeatResponse { drain: worker.drain_requested, ..HeartbeatResponse::default() };
         if starts_draining {
-            // Nobody who takes no more is kept waiting.
+            // A draining worker is not kept waiting.
             state.wake_worker_polls(worker_key);
         }
         for lease in &beat.jobs {
@@ -126,7 +126,7 @@ impl Dispatcher {
                         held.expires_at = now + self.lease;
                     }
                     if entry.job.lease_epoch != lease.lease_epoch {
-                        // The answer that said so was lost.
+                        // The response that reported the new epoch was lost.
                         response.renewed.push(LeaseRef { lease_epoch: entry.job.lease_epoch, ..lease.clone() });
                     }
                     if entry.cancelled {
@@ -137,7 +137,7 @@ impl Dispatcher {
                     state.reclaim(&id, worker_key, self.lease);
                     response.renewed.push(LeaseRef { lease_epoch, ..lease.clone() });
                 }
-                // Its run may not have been brought back yet, or is being let go of with all others.
+                // Its run may not have been reloaded yet, or is being evicted with all others.
                 LeaseStatus::Unknown if may_rejoin || state.closing => {}
                 LeaseStatus::Reclaimable(_) | LeaseStatus::Reporting => {}
                 LeaseStatus::Unknown | LeaseStatus::OwnedByOther => response.lost.push(lease.clone()),
@@ -146,7 +146,7 @@ impl Dispatcher {
         (response, state.closing)
     }
 
-    /// Something to be seen outside. It counts as life.
+    /// Publishes an event of a running task. It counts as a heartbeat.
     pub(crate) fn progress(&self, worker_key: &WorkerKey, progress: &ProgressReport) -> Result<(), ReportRejection> {
         let data = self.redaction.redact_value(&progress.data);
         let mut guard = self.state();
@@ -173,7 +173,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// The end of a task. Returns when it is durable, with what comes next under the same lease.
+    /// Records the end of a task. Returns when it is durable, with the next task under the same lease.
     pub(crate) async fn report(
         &self,
         worker_key: &WorkerKey,
@@ -213,20 +213,20 @@ impl Dispatcher {
                 && matches!(&entry.stage, JobStage::Leased(held) if held.worker == *worker_key)
         });
         if !is_owner {
-            // While all runs are let go of, a job that is not there is nobody else's either.
+            // While all runs are being evicted, a missing job does not belong to another worker either.
             let rejection = if state.closing { ReportRejection::ShuttingDown } else { ReportRejection::Stale };
             return state.find_repeated_report(worker_key, id, lease_epoch).ok_or(rejection);
         }
         let entry = state.jobs.remove(id).ok_or(ReportRejection::Stale)?;
         let (Some(away), Some(result)) = (entry.away, entry.result) else { return Err(ReportRejection::Stale) };
-        // It keeps its slot until it knows whether it goes on.
+        // The worker keeps its slot until it is known whether it continues.
         state.reported.insert(id.clone(), PendingReport { worker: worker_key.clone(), lease_epoch, next_epoch: None });
-        // A run that has just left this process says so through `away`.
+        // `away` reports it when the run has just been evicted.
         let _ = result.send(outcome);
         Ok(AcceptedReport::Now(away))
     }
 
-    /// All of it without secrets of this server. A worker has struck out its own.
+    /// Redacts this server's secrets from an outcome. The worker has redacted its own.
     fn redact_outcome(&self, mut outcome: TaskOutcome) -> TaskOutcome {
         if self.redaction.is_empty() {
             return outcome;
@@ -246,7 +246,7 @@ impl Dispatcher {
         TaskOutcome { side_outputs, suspension, ..self.redaction.redact_outcome(outcome) }
     }
 
-    /// The worker goes: all that it has is for others, now.
+    /// Removes a worker that leaves: its jobs go to others immediately.
     pub(crate) fn leave(&self, worker_key: &WorkerKey) {
         let mut state = self.state();
         let held = state.workers.get(worker_key).map(|worker| worker.leased_jobs.clone()).unwrap_or_default();
@@ -257,25 +257,25 @@ impl Dispatcher {
     }
 }
 
-/// What there is for a worker now.
+/// The jobs available for a worker.
 struct LeaseBatch {
     jobs: Vec<LeasedJob>,
-    /// Somebody wants it to stop.
+    /// An operator has asked the worker to stop.
     drain: bool,
-    /// There will be no more, from this server or for this worker.
+    /// There will be no more jobs from this server or for this worker.
     is_final: bool,
 }
 
 enum AcceptedReport {
     Now(RemoteLease),
-    /// It was said before, and the answer was lost.
+    /// The report was received before, and its response was lost.
     Repeated(Option<Arc<LeasedJob>>),
 }
 
-/// How a lease that a worker speaks of stands.
+/// The status of a lease that a worker names.
 enum LeaseStatus {
     Owned,
-    /// It waits for a worker, and is what this one has been doing.
+    /// It is not leased, and is the work that this worker has been doing.
     Reclaimable(u32),
     Reporting,
     OwnedByOther,
@@ -313,7 +313,7 @@ impl DispatcherState {
         }
     }
 
-    /// The worker has been at it all the time, and goes on under the new epoch.
+    /// Gives a job back to the worker that has been running it all the time, under the new epoch.
     fn reclaim(&mut self, id: &JobId, worker_key: &WorkerKey, lease: Duration) {
         let Some(entry) = self.jobs.get(id) else { return };
         if let JobStage::Queued(position) = entry.stage {
@@ -323,7 +323,7 @@ impl DispatcherState {
         self.assign(id, worker_key, lease);
     }
 
-    /// The worker has it from now on.
+    /// Assigns a job to the worker.
     fn assign(&mut self, id: &JobId, worker_key: &WorkerKey, lease: Duration) -> Option<LeasedJob> {
         let job = self.jobs.get(id)?.job.clone();
         let held = self.lease_to(id, &job, worker_key.clone(), lease);
@@ -344,7 +344,7 @@ impl DispatcherState {
     }
 }
 
-/// A report on its way to being durable. Whoever waits for the answer may go away: what comes next is for others then.
+/// A report that is becoming durable. If the waiting worker disconnects, the next task goes to others.
 struct ReportHandover<'a> {
     dispatcher: &'a Dispatcher,
     id: JobId,
@@ -384,7 +384,7 @@ impl Drop for ReportHandover<'_> {
         match next_entry {
             Some(_) if self.is_delivered => {}
             Some(entry) => {
-                // Nobody has heard of it: it keeps its epoch.
+                // No worker knows of it, so it keeps its epoch.
                 entry.stage = JobStage::Queued(state.queues.push_front(&entry.kind, &self.id, entry.queued_at));
                 entry.changed.notify_one();
                 let kind = entry.kind.clone();
@@ -396,7 +396,7 @@ impl Drop for ReportHandover<'_> {
     }
 }
 
-/// A worker that waits for jobs.
+/// A waiting lease request.
 struct PollGuard<'a> {
     dispatcher: &'a Dispatcher,
     number: u64,
@@ -430,7 +430,7 @@ impl Drop for PollGuard<'_> {
     }
 }
 
-/// A worker whose request waits is there.
+/// Marks a worker as present while one of its requests waits.
 struct PresenceGuard<'a> {
     dispatcher: &'a Dispatcher,
     worker_key: WorkerKey,
@@ -438,7 +438,7 @@ struct PresenceGuard<'a> {
 
 impl<'a> PresenceGuard<'a> {
     fn begin(dispatcher: &'a Dispatcher, worker_key: &WorkerKey) -> PresenceGuard<'a> {
-        // It may have left just now.
+        // The worker may have left just now.
         if let Some(worker) = dispatcher.state().workers.get_mut(worker_key) {
             worker.waiting_requests += 1;
         }
@@ -455,22 +455,22 @@ impl Drop for PresenceGuard<'_> {
     }
 }
 
-/// What nobody but the engine says.
+/// First segments of event types that only the engine publishes.
 const ENGINE_EVENT_PREFIXES: [&str; 15] = [
     "workflow", "playbook", "run", "step", "task", "loop", "job", "event", "message", "mail", "ctx", "input", "budget",
     "approval", "trigger",
 ];
 
-/// Whether only the engine tells of such an event.
+/// Returns whether only the engine may publish such an event.
 pub(crate) fn is_engine_event(kind: &str) -> bool {
     ENGINE_EVENT_PREFIXES.contains(&kind.split('.').next().unwrap_or_default())
 }
 
-/// Longest type of an event.
+/// Maximum length of an event type.
 const MAX_TYPE_BYTES: usize = 64;
 
 impl ProgressReport {
-    /// What is wrong with it, if something is. `task.progress` may be said as such.
+    /// Returns the problem of an invalid report. Naming the type `task.progress` explicitly is allowed.
     pub(crate) fn check(&mut self) -> Option<String> {
         if self.r#type.as_deref() == Some(EventKind::TASK_PROGRESS) {
             self.r#type = None;

@@ -1,4 +1,4 @@
-//! Jobs that wait for a worker: one queue for each kind of worker, in it the runs take turns.
+//! Queued jobs: one queue per kind of worker, within which the runs are served round-robin.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,30 +14,30 @@ pub(super) struct JobId {
     pub job: u64,
 }
 
-/// What a worker must have to take the jobs of a queue.
+/// The requirements that a worker must meet for the jobs of a queue.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct QueueKey {
     pub tool: Arc<str>,
     pub labels: Labels,
 }
 
-/// A place in a queue.
+/// A position in a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct QueuePosition(i64);
 
 #[derive(Default)]
 pub(super) struct JobQueues {
     queues: BTreeMap<QueueKey, JobQueue>,
-    /// Places go up at the end and down at the front.
+    /// Positions increase at the end and decrease at the front.
     last: i64,
     first: i64,
-    /// Queues too take turns.
+    /// Number of pops, for serving the queues round-robin.
     pops: u64,
 }
 
 #[derive(Default)]
 struct JobQueue {
-    /// Whose turn it is. A run that has nothing left is passed over once.
+    /// The order in which runs are served. A run without jobs is skipped once.
     run_order: VecDeque<Arc<str>>,
     runs: HashMap<Arc<str>, BTreeMap<i64, QueuedJob>>,
     length: usize,
@@ -55,7 +55,7 @@ impl JobQueues {
         self.insert(kind, id, since, self.last)
     }
 
-    /// Before all others of its run: it was given out and never arrived.
+    /// Inserts a job before all others of its run: it was assigned and never arrived.
     pub(crate) fn push_front(&mut self, kind: &QueueKey, id: &JobId, since: Timestamp) -> QueuePosition {
         self.first -= 1;
         self.insert(kind, id, since, self.first)
@@ -87,7 +87,7 @@ impl JobQueues {
         }
     }
 
-    /// The next job for a worker that can do such kinds; of all queues the one that was served longest ago.
+    /// Returns the next job for a worker, from the suitable queue that was served longest ago.
     pub(crate) fn pop(&mut self, fits: impl Fn(&QueueKey) -> bool) -> Option<JobId> {
         let fitting = self.queues.iter().filter(|(kind, _)| fits(kind));
         let kind = fitting.min_by_key(|(_, queue)| queue.last_pop).map(|(kind, _)| kind.clone())?;
@@ -113,7 +113,7 @@ impl JobQueues {
         self.queues.iter().map(info).collect()
     }
 
-    /// What waits of one run. However much there is, it takes as long as there are kinds.
+    /// Returns the queued jobs of one run. The cost depends on the number of queues only.
     pub(crate) fn jobs_of_run(&self, run: &str) -> Vec<QueueInfo> {
         let queued = |(kind, queue): (&QueueKey, &JobQueue)| {
             let jobs = queue.runs.get(run).filter(|jobs| !jobs.is_empty())?;
@@ -123,7 +123,7 @@ impl JobQueues {
     }
 }
 
-/// Since when the first of them waits.
+/// Returns the time since which the first of the jobs has been queued.
 fn oldest(jobs: &BTreeMap<i64, QueuedJob>) -> Option<Timestamp> {
     jobs.values().next().map(|waiting| waiting.since)
 }

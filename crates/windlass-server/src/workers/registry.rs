@@ -1,4 +1,4 @@
-//! The workers that have said something lately.
+//! The registry of recently active workers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use windlass_value::Timestamp;
 use super::queue::{JobId, QueueKey};
 use super::wire::{Labels, LeaseRequest, WorkerState};
 
-/// Reports that a worker may repeat because their answer was lost.
+/// Number of reports per worker that are remembered, because a worker repeats a report whose response was lost.
 const MAX_FINISHED_REPORTS: usize = 64;
 
-/// Workers that are remembered. A new one takes the place of the one that was silent longest and has nothing.
+/// Maximum number of known workers. A new one replaces the idle worker that has been silent longest.
 const MAX_WORKERS: usize = 10_000;
 
-/// How many leases after its last word a worker that has nothing is forgotten.
+/// Number of leases after which a silent worker without jobs is forgotten.
 const FORGET_AFTER_LEASES: u32 = 20;
 
-/// One life of a worker: an id that it has made itself, under the token that it shows.
+/// One lifetime of a worker: an id chosen by the worker, within its token.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct WorkerKey {
     pub token: Arc<str>,
@@ -30,31 +30,31 @@ pub(crate) struct WorkerKey {
 
 pub(super) struct WorkerRecord {
     pub name: String,
-    /// What its token is called.
+    /// Name of its token.
     pub token_name: String,
     pub tools: BTreeSet<Arc<str>>,
     pub labels: Labels,
     pub only_labelled: bool,
     pub slots: usize,
-    /// It has said that it takes no more.
+    /// The worker has announced that it takes no more jobs.
     pub draining: bool,
-    /// Somebody wants it to stop.
+    /// An operator has asked it to stop.
     pub drain_requested: bool,
     pub leased_jobs: BTreeSet<JobId>,
-    /// Of its newest reports, what came of them.
+    /// Results of its newest reports.
     pub finished_reports: VecDeque<FinishedReport>,
-    /// Requests of it that wait for something.
+    /// Number of its requests that are waiting.
     pub waiting_requests: usize,
     pub last_seen: Instant,
     pub seen_at: Timestamp,
-    /// Wakes its heartbeats.
+    /// Wakes its waiting heartbeats.
     pub heartbeat_wake: Arc<Notify>,
 }
 
 pub(super) struct FinishedReport {
     pub id: JobId,
     pub lease_epoch: u32,
-    /// It went on with this.
+    /// Epoch of the task it continued with.
     pub next_epoch: Option<u32>,
 }
 
@@ -78,7 +78,7 @@ impl WorkerRecord {
         }
     }
 
-    /// Whether it can do such jobs.
+    /// Returns whether the worker can run jobs of this queue.
     pub(crate) fn can_run(&self, kind: &QueueKey) -> bool {
         let labelled = !kind.labels.is_empty() || !self.only_labelled;
         let has = |(name, value): (&Arc<str>, &Arc<str>)| self.labels.get(name) == Some(value);
@@ -109,11 +109,11 @@ impl WorkerRecord {
     }
 }
 
-/// Those that are here, and those that have left, the newest last.
+/// The active workers, and the departed ones, newest last.
 #[derive(Default)]
 pub(super) struct WorkerRegistry(BTreeMap<WorkerKey, WorkerRecord>, VecDeque<(WorkerKey, Instant)>);
 
-/// What a worker said before it left may still be on its way, for a lease at most: so many are known to have gone.
+/// Number of remembered departed workers: a message sent before the departure may still arrive, for at most a lease.
 const MAX_DEPARTED_WORKERS: usize = 256;
 
 impl WorkerRegistry {
@@ -129,7 +129,7 @@ impl WorkerRegistry {
         self.0.iter()
     }
 
-    /// It is not heard of again.
+    /// Removes a worker; late messages from it are rejected.
     pub(crate) fn leave(&mut self, key: &WorkerKey) {
         self.0.remove(key);
         if self.1.len() >= MAX_DEPARTED_WORKERS {
@@ -142,7 +142,7 @@ impl WorkerRegistry {
         self.1.iter().any(|(gone, at)| gone == key && at.elapsed() < lease)
     }
 
-    /// The worker has said something. One that was not known is from now on: it may have outlived the server.
+    /// Records a message from the worker. An unknown worker is added: it may have outlived a restart of the server.
     pub(crate) fn touch(&mut self, key: &WorkerKey, lease: Duration) -> &mut WorkerRecord {
         if !self.0.contains_key(key) {
             self.forget_silent(lease);

@@ -1,4 +1,4 @@
-//! The engine's end of a remote worker: a tool whose calls wait for one.
+//! The engine's side of a remote worker: a tool whose calls wait for a worker.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use windlass_runtime::{CancelToken, Tool, ToolCall, ToolFuture, Tools};
 
 use super::dispatcher::{Dispatcher, JobCheck, JobOffer};
 
-/// A tool that runs here, elsewhere, or both.
+/// A tool that runs in this process, on a remote worker, or both.
 pub(crate) struct WorkerTool {
     local_tool: Option<Arc<dyn Tool>>,
     dispatcher: Arc<Dispatcher>,
 }
 
-/// The tools of a server: what is at hand is done here unless the definition has labels; all else is for workers.
+/// Returns the tools of a server: local tools run in this process unless the definition has labels; all other calls
+/// go to remote workers.
 pub fn with_remote_workers(local_tools: &Tools, dispatcher: &Arc<Dispatcher>) -> Tools {
     let route = |local_tool: Option<Arc<dyn Tool>>| Arc::new(WorkerTool { local_tool, dispatcher: dispatcher.clone() });
     let names: Vec<&str> = local_tools.names().collect();
@@ -35,7 +36,7 @@ impl Tool for WorkerTool {
             return tool.call(call);
         }
         let cancelled = call.cancelled.clone();
-        // At once, not when it is looked at first: whoever has just reported gets the next task with the answer.
+        // Queued immediately, not at the first poll: the worker that has just reported gets the next task with its response.
         let offer = self.dispatcher.offer(call);
         Box::pin(PendingCall { dispatcher: self.dispatcher.clone(), offer, cancelled }.outcome())
     }
@@ -45,7 +46,7 @@ impl Tool for WorkerTool {
     }
 }
 
-/// A call that waits for its outcome. Dropped, it takes its job out.
+/// A call waiting for its outcome. Dropping it removes its job.
 struct PendingCall {
     dispatcher: Arc<Dispatcher>,
     offer: JobOffer,
@@ -78,7 +79,7 @@ impl PendingCall {
                 biased;
                 outcome = &mut offer.result => match outcome {
                     Ok(outcome) => return outcome,
-                    // Taken out by somebody who has said so to the engine.
+                    // Removed by a caller that has informed the engine.
                     Err(_) => return std::future::pending().await,
                 },
                 () = self.cancelled.wait(), if !cancel_requested => {

@@ -1,4 +1,4 @@
-//! What workers and the server say to each other. `docs/workers.md` tells it in words.
+//! Messages between workers and the server. `docs/workers.md` describes the protocol.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use utoipa::ToSchema;
 use windlass_core::{ErrorInfo, NextCall, PreviousAttempts, ResumeData, SideOutputs, Suspension, TaskOutcome};
 use windlass_value::{Timestamp, Value};
 
-/// Names and texts, sorted.
+/// Label names and values, sorted.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 
-// Not the core's `Job`: this one has what a worker outside the server needs besides, and clients know it as `Job`.
+// Not the core's `Job`: this type adds what a remote worker needs, and clients know it as `Job`.
 /// A task for a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Job)]
@@ -19,19 +19,19 @@ pub struct LeasedJob {
     #[schema(value_type = String)]
     pub run: Arc<str>,
     pub job: u64,
-    /// The lease's number. Whatever is said of the job is said with it.
+    /// The fencing token of the lease. Every message about the job contains it.
     pub lease_epoch: u32,
     #[schema(value_type = String)]
     pub tool: Arc<str>,
     #[schema(value_type = serde_json::Value)]
     pub input: Value,
-    /// The same on every repeat of the same effect.
+    /// The same for every repeat of the same effect.
     #[schema(value_type = String)]
     pub idempotency_key: Arc<str>,
     pub attempt: u32,
     #[schema(value_type = String)]
     pub path: Arc<str>,
-    /// How long it may take from now on.
+    /// Remaining time for the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     #[schema(value_type = String)]
@@ -39,55 +39,55 @@ pub struct LeasedJob {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
-    /// For whom references to secrets were made that are opened in this run; the run, if nothing is said.
+    /// The run tree for which secret references opened in this run were sealed; by default the run itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub run_tree: Option<Arc<str>>,
-    /// There are references to secrets in the input, and this is the mark of the key that opens them.
+    /// The input contains secret references; this identifies the key that opens them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub sealed_by: Option<Arc<str>>,
-    /// The input is one that the tool has given itself, as `again`.
+    /// The input is the one that the tool itself returned as `next_call`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_continuation: bool,
-    /// When this attempt was first handed out, in microseconds since 1970.
+    /// Time at which this attempt was first handed out, in microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
     pub at: Option<Timestamp>,
-    /// What it has got from the waits it asked for.
+    /// Results of the waits that the task asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub resumed: Option<Arc<ResumeData>>,
-    /// How the attempt before has failed.
+    /// Failure of the previous attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub previous_attempts: Option<Arc<PreviousAttempts>>,
 }
 
-/// A worker wants something to do.
+/// A request for jobs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseRequest {
-    /// A fresh id for each life of a worker.
+    /// A fresh id for each lifetime of a worker.
     pub worker: String,
-    /// For people.
+    /// Display name.
     #[serde(default)]
     pub name: String,
-    /// What it can do.
+    /// Tools that the worker can run.
     pub tools: Vec<String>,
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
-    /// It takes no jobs of definitions without labels.
+    /// Take no jobs of definitions without labels.
     #[serde(default)]
     pub only_labelled: bool,
-    /// How many jobs it can have at once.
+    /// Maximum number of concurrent jobs.
     #[serde(default = "one")]
     pub slots: u32,
-    /// How many it wants now; without it, as many as it has slots free.
+    /// Maximum number of jobs requested now; by default all free slots.
     #[serde(default)]
     pub free: Option<u32>,
-    /// How long the answer may take while there is nothing to do; at most 30,000.
+    /// Time to wait for jobs in milliseconds; at most 30,000.
     #[serde(default)]
     pub wait_ms: u64,
 }
@@ -99,15 +99,15 @@ fn one() -> u32 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LeaseResponse {
     pub jobs: Vec<LeasedJob>,
-    /// Who is silent for so long has lost his jobs.
+    /// A worker that sends no heartbeat for this long loses its jobs.
     pub lease_ms: u64,
-    /// So often a worker that has jobs says that it is alive.
+    /// Interval at which a worker with jobs sends heartbeats.
     pub heartbeat_ms: u64,
-    /// Somebody wants this worker to stop when it has done what it has.
+    /// The worker has been asked to stop when its jobs are done.
     pub drain: bool,
 }
 
-/// One lease, as a worker knows it.
+/// One lease as known to a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseRef {
@@ -115,7 +115,7 @@ pub struct LeaseRef {
     pub run: Arc<str>,
     pub job: u64,
     pub lease_epoch: u32,
-    /// With it, a lease that was lost can be had back if nobody else has the job.
+    /// With it, an expired lease can be reclaimed if no other worker has the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,26 +126,26 @@ pub struct LeaseRef {
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatRequest {
     pub worker: String,
-    /// All that it has.
+    /// All leases of the worker.
     #[serde(default)]
     pub jobs: Vec<LeaseRef>,
-    /// It takes no more.
+    /// The worker takes no more jobs.
     #[serde(default)]
     pub draining: bool,
-    /// How long the answer may take while there is nothing to tell; at most a third of the lease.
+    /// Time to wait while there is nothing to report, in milliseconds; at most a third of the lease.
     #[serde(default)]
     pub wait_ms: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HeartbeatResponse {
-    /// Not, or no longer, its own: it stops, and says nothing more of them.
+    /// Leases that are not, or no longer, the worker's: it stops these jobs and reports nothing more about them.
     pub lost: Vec<LeaseRef>,
-    /// Nobody wants the result any more: it stops, and reports `fail`.
+    /// Cancelled jobs: the worker stops them and reports `fail`.
     pub cancelled: Vec<LeaseRef>,
-    /// It has them under these epochs from now on.
+    /// Leases that continue under these new epochs.
     pub renewed: Vec<LeaseRef>,
-    /// Somebody wants this worker to stop when it has done what it has.
+    /// The worker has been asked to stop when its jobs are done.
     pub drain: bool,
 }
 
@@ -163,7 +163,7 @@ pub struct ProgressReport {
     pub run: Arc<str>,
     pub job: u64,
     pub lease_epoch: u32,
-    /// The event's type; without it, `task.progress`.
+    /// The event's type; by default `task.progress`.
     #[serde(default)]
     pub r#type: Option<String>,
     #[serde(default)]
@@ -171,7 +171,7 @@ pub struct ProgressReport {
     pub data: Value,
 }
 
-/// The end of a task, good or bad.
+/// The successful end of a task.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompleteRequest {
@@ -183,23 +183,23 @@ pub struct CompleteRequest {
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub output: Value,
-    /// What the tool wants known of it, such as durations and usage.
+    /// Metadata of the tool, such as durations and usage.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schema(value_type = serde_json::Value)]
     pub meta: Value,
-    /// What rules can look at besides.
+    /// Additional facts that rules can refer to.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schema(value_type = serde_json::Value)]
     pub facts: Value,
-    /// The operation is not finished: the tool wants to be called again, so.
+    /// The operation is not finished: the tool asks to be called again with this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub next_call: Option<NextCall>,
-    /// What the task does to its run besides.
+    /// Side outputs of the task: sends and state changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub side_outputs: Option<Box<SideOutputs>>,
-    /// The task waits for something.
+    /// The suspension of the task until an event, a timer or a child run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub suspension: Option<Box<Suspension>>,
@@ -229,15 +229,15 @@ pub struct FailRequest {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerFailure {
-    /// For programs.
+    /// Machine-readable code.
     pub code: String,
-    /// What retries go by: `timeout`, `connection`, `http`, `tool`, `cancelled`.
+    /// The kind that retry rules match: `timeout`, `connection`, `http`, `tool`, `cancelled`.
     #[serde(default = "tool")]
     pub kind: String,
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Whoever was asked has answered: another try is a new effect, with another key.
+    /// The called service has replied: another attempt is a new effect, with another idempotency key.
     #[serde(default)]
     pub replied: bool,
 }
@@ -296,7 +296,7 @@ impl FailRequest {
     }
 }
 
-/// Who reports, and of what.
+/// The worker and job of a report.
 #[derive(Clone, Debug)]
 pub struct ReportOrigin {
     pub worker: String,
@@ -305,7 +305,7 @@ pub struct ReportOrigin {
     pub lease_epoch: u32,
 }
 
-/// The answer to a report, which is durable by now.
+/// The response to a report that is durable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReportAccepted {
     /// The pipeline's next task, under the same lease with the next epoch.
@@ -318,7 +318,7 @@ pub struct LeaveRequest {
     pub worker: String,
 }
 
-/// The workers this server knows, and what waits for one.
+/// The workers known to this server, and the queued jobs.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct WorkerList {
     pub items: Vec<WorkerInfo>,
@@ -329,9 +329,9 @@ pub struct WorkerList {
 #[serde(rename_all = "lowercase")]
 pub enum WorkerState {
     Active,
-    /// It takes no more, and ends when it has done what it has.
+    /// It takes no more jobs and ends when its jobs are done.
     Draining,
-    /// It has been silent for longer than a lease.
+    /// It has sent nothing for longer than a lease.
     Lost,
 }
 
@@ -364,11 +364,11 @@ pub struct LeaseInfo {
     #[schema(value_type = String)]
     pub tool: Arc<str>,
     pub since: String,
-    /// Unless it says that it is alive.
+    /// Expiry unless a heartbeat renews it.
     pub expires_at: String,
 }
 
-/// Jobs that wait for the same kind of worker.
+/// Queued jobs that need the same kind of worker.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct QueueInfo {
     #[schema(value_type = String)]

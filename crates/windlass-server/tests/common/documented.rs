@@ -1,4 +1,4 @@
-//! Every answer that a test gets is held against the document: its status must be listed, its body must fit.
+//! Checks every response of a test against the OpenAPI document: its status must be listed, its body must match.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -13,12 +13,12 @@ static DOCUMENT: LazyLock<Json> = LazyLock::new(|| {
 
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
-/// What the document says against an answer, if it says something.
+/// Returns how a response violates the document, if it does.
 pub(crate) fn violation(method: &str, path: &str, status: u16, kind: &str, body: &[u8]) -> Option<String> {
     let method = method.to_lowercase();
     let (template, operation) = operation(&method, path)?;
     let listed = &operation["responses"][status.to_string()];
-    // Of no single route: what cannot be found, a method that is not there, a defect.
+    // Responses that belong to no single route: not found, method not allowed, internal error.
     if listed.is_null() && !operation["responses"]["default"].is_null() {
         return None;
     }
@@ -50,7 +50,7 @@ fn validator(schema: &Json) -> Arc<Validator> {
     Arc::new(jsonschema::options().offline().build(&whole).expect("a schema"))
 }
 
-/// The operation that answers this path; fixed words come before parameters.
+/// Returns the operation of this path; fixed segments take precedence over parameters.
 fn operation(method: &str, path: &str) -> Option<(&'static str, &'static Json)> {
     let path = path.split('?').next().unwrap_or_default();
     let given: Vec<&str> = path.split('/').collect();

@@ -1,4 +1,4 @@
-//! A server to ask: definitions in Loom, tools that can be held, a store in memory.
+//! A test server: definitions in Loom, tools that can be held at a gate, a store in memory.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 mod documented;
@@ -30,16 +30,16 @@ use windlass_store::{MemoryStore, Store};
 use windlass_syntax::{Diagnostic, DiagnosticReport, Diagnostics, SourceText};
 use windlass_value::{Value, parse_json};
 
-/// Nothing here takes this long; whoever waits longer has found a hang.
+/// No test takes this long; a wait that exceeds it has found a hang.
 pub(crate) const HANG: Duration = Duration::from_secs(120);
 
-/// May do everything.
+/// A token with all scopes.
 pub(crate) const TOKEN: &str = "wl_test";
 
 /// A workflow that computes and ends.
 pub(crate) const HELLO: &str = r#"{"name": "hello", "actions": {"greet": {"type": "compose", "inputs": "hi"}}}"#;
 
-/// One that fails in its second step.
+/// A workflow that fails in its second step.
 pub(crate) const BROKEN: &str = r#"{
   "name": "broken",
   "actions": {
@@ -48,10 +48,10 @@ pub(crate) const BROKEN: &str = r#"{
   }
 }"#;
 
-/// One that waits at a gate.
+/// A workflow that waits at a gate.
 pub(crate) const HELD: &str = r#"{"name": "held", "actions": {"wait": {"type": "activity", "inputs": {"activityName": "gate", "input": "gate"}}}}"#;
 
-/// One that counts.
+/// A workflow that counts.
 pub(crate) fn counting(name: &str, iterations: u64) -> String {
     json!({
         "name": name,
@@ -69,7 +69,7 @@ pub(crate) fn counting(name: &str, iterations: u64) -> String {
     .to_string()
 }
 
-/// Who reads definitions here: Loom, with what is registered around it.
+/// The compiler of the test server: Loom, with the registered tools.
 pub(crate) struct LoomCompiler;
 
 const TOOLS: [&str; 5] = ["noop", "http", "gate", "fail", "echo"];
@@ -125,7 +125,7 @@ pub(crate) struct World {
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
-/// Whoever the tool `http` reaches: gives the answers that it was told, in order, and none when there are none.
+/// The server that the tool `http` reaches: it gives the queued replies in order, and none if the queue is empty.
 #[derive(Clone, Default)]
 pub(crate) struct ExternalServer {
     answers: Arc<Mutex<VecDeque<Value>>>,
@@ -139,12 +139,12 @@ impl ExternalServer {
         self.answers.lock().expect("unharmed").push_back(reply);
     }
 
-    /// Happens before the next answer.
+    /// Sets a callback that runs before the next reply.
     pub(crate) fn on_next_request(&self, meanwhile: impl FnOnce() + Send + 'static) {
         *self.meanwhile.lock().expect("unharmed") = Some(Box::new(meanwhile));
     }
 
-    /// What it was asked so far.
+    /// Returns the requests received so far.
     pub(crate) fn requests(&self) -> Vec<Json> {
         let requests = self.requests.lock().expect("unharmed");
         requests.iter().map(|input| serde_json::to_value(input).expect("JSON")).collect()
@@ -164,7 +164,7 @@ impl World {
         World::with_limits(store, options, Limits::default())
     }
 
-    /// One that goes on with what a server before it has left, as `windlass serve` does.
+    /// Creates a server that adopts the runs of a previous server, as `windlass serve` does.
     pub(crate) fn adopting(store: Arc<dyn Store>) -> World {
         World::build(store, ServerOptions::default(), Limits::default(), long_grace(), true)
     }
@@ -190,7 +190,7 @@ impl World {
             languages: wdl::languages(),
             limits: limits.clone(),
             poll_every: Duration::from_millis(2),
-            // Nothing leaves memory because the machine is busy.
+            // No run is evicted because the machine is busy.
             evict_after: 10 * HANG,
             adopt,
             ..EngineOptions::default()
@@ -212,14 +212,14 @@ impl World {
         World { router: router(app.clone()), app, store, gates, outside }
     }
 
-    /// Lets everybody through who waits at this gate, now and later.
+    /// Opens a gate for all current and future waiters.
     pub(crate) fn open(&self, gate: &str) {
         self.gates.send_modify(|open| {
             open.insert(gate.to_owned());
         });
     }
 
-    /// Asks with the token that may do everything.
+    /// Sends a request with the token that has all scopes.
     pub(crate) async fn request(&self, method: Method, path: &str, body: Option<Json>) -> Reply {
         self.send(request(method, path, body)).await
     }
@@ -237,7 +237,7 @@ impl World {
         Reply { what, status: parts.status, headers: parts.headers, body }
     }
 
-    /// An answer whose body is read bit by bit.
+    /// Sends a request and returns the response with its unread body.
     pub(crate) async fn stream(&self, request: Request<Body>) -> (StatusCode, HeaderMap, Body) {
         let answer = self.router.clone().oneshot(request).await.expect("an answer");
         let (parts, body) = answer.into_parts();
@@ -269,7 +269,7 @@ impl World {
         self.post("/api/v1/runs", json!({ "definition": definition, "id": id })).await.expect_status(202)
     }
 
-    /// Asks for a run until it has this status.
+    /// Polls a run until it has this status.
     pub(crate) async fn until_status(&self, run: &str, status: &str) -> Json {
         let begun = Instant::now();
         loop {
@@ -283,7 +283,7 @@ impl World {
     }
 }
 
-/// Drawings are waited for, however busy the machine is.
+/// Drawings have a long grace, for busy machines.
 fn long_grace() -> ReaderViews {
     let mut views = ReaderViews::default();
     views.painters.read_timeout = HANG;
@@ -302,7 +302,7 @@ pub(crate) fn request(method: Method, path: &str, body: Option<Json>) -> Request
     }
 }
 
-/// What the server has answered.
+/// A response of the server.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub what: String,
@@ -320,7 +320,7 @@ impl Reply {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body of an answer that must have this status.
+    /// Asserts the status of the response and returns its body.
     #[track_caller]
     pub(crate) fn expect_status(&self, status: u16) -> Json {
         assert_eq!(self.status.as_u16(), status, "{}: {}", self.what, self.text());
@@ -344,7 +344,7 @@ fn tools(gates: &watch::Sender<BTreeSet<String>>, outside: &ExternalServer) -> T
             async move {
                 match answer {
                     Some(answer) => TaskOutcome::success(answer),
-                    // Whoever is asked never answers.
+                    // This tool never replies.
                     None => std::future::pending().await,
                 }
             }

@@ -1,4 +1,4 @@
-//! The audit log: every changing call, on the disk before it is answered, in a chain.
+//! The audit log: every changing call, durable before its response, in a hash chain.
 
 use std::fs;
 use std::path::Path;
@@ -53,11 +53,11 @@ async fn a_changing_call_is_logged_before_its_response() {
     assert_eq!(call["who"]["name"], "first");
     assert_eq!(call["from"], "10.1.2.3:40000");
     assert_eq!((&call["method"], &call["route"]), (&json!("POST"), &json!("/api/v1/tokens")));
-    // It was written while the call was done: no word of its end means that it has succeeded.
+    // The entry was written during the call: no second entry for its end means that it has succeeded.
     assert_eq!((&call["status"], &call["body"]["bytes"]), (&Value::Null, &json!(40)));
     assert_eq!(call["body"]["hash"].as_str().unwrap().len(), 32);
     assert_eq!((&lines[2]["path"]["id"], &lines[2]["status"]), (&json!(id), &json!(200)));
-    // Neither what was sent nor what was given.
+    // Neither the request nor the response body.
     let text = fs::read_to_string(world.directory.path().join("audit.log")).unwrap();
     assert!(!text.contains(secret) && !text.contains(&world.first) && !text.contains("canary-name"));
     assert_intact(world.directory.path(), 3);
@@ -73,7 +73,7 @@ async fn a_failed_call_has_a_second_entry() {
     assert_intact(world.directory.path(), 3);
 }
 
-/// Whoever hangs up right after having asked hears nothing; what was asked happens all the same, and is noted.
+/// A client that disconnects right after its request gets no response; the call still happens and is logged.
 #[tokio::test]
 async fn a_call_of_a_disconnected_client_is_logged() {
     let world = World::new();
@@ -82,10 +82,10 @@ async fn a_call_of_a_disconnected_client_is_logged() {
         let is_at_store =
             std::future::poll_fn(|context| Poll::Ready(request.as_mut().poll(context).is_pending())).await;
         assert!(is_at_store, "{path}");
-        // Nobody is there any more.
+        // The client is gone.
         drop(request);
     }
-    // What is noted later comes after it.
+    // Later entries follow it.
     world.post("/api/v1/tokens", json!({ "name": "a", "scopes": ["read"] })).await;
     let lines = lines(world.directory.path());
     let routes: Vec<_> = lines[1..].iter().map(|line| line["route"].as_str().unwrap()).collect();
@@ -109,9 +109,9 @@ async fn reads_are_not_logged_and_refusals_are_rate_limited() {
         let refused = world.send(new_request("POST", "/api/v1/tokens", Some("wl_nobody"), body())).await;
         assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
     }
-    // One that is waited for comes after those that are not.
+    // An entry that is awaited comes after those that are not.
     assert_eq!(world.post("/api/v1/tokens", json!({ "name": "" , "scopes": [] })).await.status, 422);
-    // A delivery that proves nothing is nobody's.
+    // A delivery without credentials has no actor.
     assert_eq!(world.send(new_request("POST", "/hooks/nobody/new", None, body())).await.status, StatusCode::NOT_FOUND);
     let lines = lines(world.directory.path());
     let last = lines.last().unwrap();
@@ -121,7 +121,7 @@ async fn reads_are_not_logged_and_refusals_are_rate_limited() {
     );
     assert_eq!((&lines[1]["status"], &lines[1]["who"]["name"]), (&json!(403), &json!("trial")));
     assert_eq!((&lines[2]["status"], &lines[2]["who"]), (&json!(401), &Value::Null));
-    // A hundred at once, and then ten a second, beside those that are waited for.
+    // A burst of a hundred, and then ten a second, in addition to those that are awaited.
     let max_entries = 120 + 10 * begun.elapsed().as_secs() as usize;
     assert!((50..max_entries).contains(&lines.len()), "{} lines of at most {max_entries}", lines.len());
     assert!(!fs::read_to_string(world.directory.path().join("audit.log")).unwrap().contains("wl_nobody"));
@@ -149,7 +149,7 @@ async fn pages_lead_through_all_files() {
         }
     }
     assert_eq!(seen, (1..=101).collect::<Vec<_>>());
-    // The oldest may be kept elsewhere; what is left is still a chain.
+    // The oldest file may be archived elsewhere; the rest is still a chain.
     let mut oldest: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     oldest.sort();
     fs::remove_file(&oldest[0]).unwrap();
@@ -158,7 +158,7 @@ async fn pages_lead_through_all_files() {
     fs::remove_file(&oldest[2]).unwrap();
     let findings = verify(directory.path()).unwrap().findings;
     assert!(findings.len() == 1 && findings[0].contains("is missing"), "{findings:?}");
-    // It goes on where it was.
+    // The log continues at its end.
     drop(AuditLog::open(directory.path()).unwrap());
     assert_eq!(audit::read_page(directory.path(), 101, 10).unwrap().items[0]["n"], 102);
 }
@@ -234,7 +234,7 @@ async fn any_change_breaks_the_chain() {
     assert_intact(directory.path(), 9);
 }
 
-/// A crash leaves a beginning of what was being written: wherever it ends, the log goes on.
+/// A crash leaves a torn entry: wherever it ends, the log continues.
 #[tokio::test]
 async fn the_log_continues_after_a_crash_at_any_byte() {
     let directory = tempfile::tempdir().unwrap();

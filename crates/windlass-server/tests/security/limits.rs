@@ -1,5 +1,5 @@
-//! Every limit of the server: a changed value acts, and the answer names it. A case is a line. Rates, signatures, polls and
-//! what is made up for are tested beside their code.
+//! Every limit of the server: a changed value takes effect, and the response names it. A case is a line. The code of
+//! rates, signatures, polls and catch-up has its own tests for their limits.
 
 use std::time::Duration as StdDuration;
 
@@ -13,7 +13,7 @@ use windlass_value::Duration;
 
 use crate::world::{World, new_request};
 
-/// What a case changes.
+/// The change that a case makes.
 type Change = fn(&mut ServerLimits);
 
 fn options(change: impl FnOnce(&mut ServerLimits)) -> ServerOptions {
@@ -57,7 +57,7 @@ async fn request_limits_apply() {
     }
 }
 
-/// How long the server bears with a connection, and what it says. Time is virtual.
+/// Returns how long the server keeps a connection open, and what it sends. Time is virtual.
 async fn connection_lifetime(options: ServerOptions, sent: &str) -> (u64, String) {
     let world = World::with(options);
     let running = serve(world.app.clone()).await.unwrap();
@@ -106,7 +106,7 @@ async fn head_limits_apply() {
     }
 }
 
-/// A client that asks again and again and reads nothing is let go of.
+/// A client that sends requests repeatedly and reads nothing is disconnected.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_is_disconnected() {
     let world = World::with(options(|l| l.max_client_stall_time = Duration::from_secs(4)));
@@ -130,7 +130,7 @@ async fn a_client_that_does_not_read_is_disconnected() {
     running.stop().await.unwrap();
 }
 
-/// The whole body is asked for in vain before it is sent.
+/// A body that is announced as too large is rejected before it is sent.
 #[tokio::test]
 async fn a_body_announced_as_too_large_is_rejected() {
     let world = World::with(options(|l| l.max_body_bytes = 4));

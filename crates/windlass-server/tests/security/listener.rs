@@ -1,4 +1,4 @@
-//! Connections: what one may cost. Time is virtual where something takes too long.
+//! Connections and their resource limits. Time is virtual where something takes too long.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ async fn running(options: ServerOptions) -> (World, RunningServer) {
     (world, running)
 }
 
-/// Sends all of it, and reads until the other end has closed.
+/// Sends the text, and reads until the peer has closed.
 async fn exchange(running: &RunningServer, sent: &str) -> String {
     exchange_at(running.address, sent).await
 }
@@ -28,7 +28,7 @@ async fn exchange_at(address: SocketAddr, sent: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(sent.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    // A connection that is broken off has said what it had to say.
+    // A connection that is reset may still have delivered its response.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8_lossy(&answer).into_owned()
 }
@@ -91,7 +91,7 @@ async fn a_slow_sender_is_disconnected() {
     running.stop().await.unwrap();
 }
 
-/// Whoever says nothing costs a place for a while, and no place at all when others need it.
+/// A silent connection occupies a slot for a while, and yields it when others need it.
 #[tokio::test(start_paused = true)]
 async fn silent_connections_block_no_client() {
     let (world, running) = running(ServerOptions { max_connections: 8, ..loopback_options() }).await;
@@ -106,7 +106,7 @@ async fn silent_connections_block_no_client() {
     }
     let metrics = world.app.metrics.render(&world.app).unwrap();
     assert!(metrics.contains("windlass_connections_refused_total 0"), "{metrics}");
-    // The newest of them is the last to go, long before one that has asked for something would.
+    // The newest of them is evicted last, long before one that has sent a request would be.
     let began = tokio::time::Instant::now();
     let mut last = silent.pop().unwrap();
     assert_eq!(last.read_to_end(&mut Vec::new()).await.unwrap_or(0), 0);
@@ -114,7 +114,7 @@ async fn silent_connections_block_no_client() {
     running.stop().await.unwrap();
 }
 
-/// What is asked for again and again and never read is not kept here, and its reader is let go of.
+/// Responses that are requested repeatedly and never read are not buffered, and their reader is disconnected.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_is_disconnected() {
     let (world, running) = running(loopback_options()).await;
@@ -161,7 +161,7 @@ async fn one_connection_too_many_is_rejected_with_a_response() {
     running.stop().await.unwrap();
 }
 
-/// Raw requests, and how each answer begins and what is in it. Nothing may be answered after what could be seen in two ways.
+/// Raw requests, and the beginning and content of each response. Nothing may be answered after an ambiguous request.
 #[tokio::test]
 async fn malformed_requests_are_rejected() {
     let (world, running) = running(loopback_options()).await;
@@ -300,14 +300,14 @@ async fn malformed_requests_are_rejected() {
         let fits = answer.is_empty() && status.is_empty() || answer.starts_with(&format!("HTTP/1.1 {status}"));
         let fits = fits || answer.starts_with(&format!("HTTP/1.0 {status}"));
         let fits = fits && answer.to_lowercase().contains(&part.to_lowercase());
-        // What follows was taken for a request, and may have been a part of the body to somebody else.
+        // The text after it was parsed as a request, and may have been a part of the body to another parser.
         let one = answer.lines().filter(|line| line.starts_with("HTTP/1.")).count() <= 1;
         if !(fits && one) {
             wrong.push(format!("{what}: {answer}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-    // The same twice on one connection, the second behind a body that is refused.
+    // The same twice on one connection, the second behind a rejected body.
     let twice = format!("{}content-length: {length}\r\n\r\n{body}{next}", post.replace(token.as_str(), "wl_x"));
     let answer = exchange(&running, &twice).await;
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
@@ -363,7 +363,7 @@ async fn new_requests_are_rejected_while_the_server_stops() {
         world.first,
         body.len()
     );
-    // A request is under way: somebody wants its body.
+    // A request is in flight: the handler waits for its body.
     let mut under_way = TcpStream::connect(address).await.unwrap();
     under_way.write_all(format!("{post}expect: 100-continue\r\n\r\n").as_bytes()).await.unwrap();
     let mut begin = [0u8; 12];

@@ -1,4 +1,4 @@
-//! Who may do what, proved over all routes; and what every request meets.
+//! Authorization, proved over all routes; and the checks that every request passes.
 #![allow(clippy::unwrap_used)]
 
 mod audit;

@@ -1,4 +1,4 @@
-//! What every request meets: names, rates, bounds, headers, figures.
+//! Checks that every request passes: host names, rates, limits, headers, metrics.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use windlass_server::{App, ServerOptions, with_layers};
 
 use crate::world::{World, new_request, with_peer_address};
 
-/// A server with routes that real ones do not have.
+/// A server with routes that real servers do not have.
 fn with_routes(options: ServerOptions) -> World {
     let world = World::with(options);
     let routes: axum::Router<App> = axum::Router::new()
@@ -32,7 +32,7 @@ async fn panics(_: Public) {
     panic!("a secret");
 }
 
-/// One that never ends by itself.
+/// A stream that never ends.
 async fn stream(_: Allowed<Read>) -> impl IntoResponse {
     let frames = http_body_util::StreamBody::new(Endless);
     ([(header::CONTENT_TYPE, "text/event-stream")], Body::new(frames))
@@ -122,7 +122,7 @@ async fn every_response_has_its_headers() {
 
 #[tokio::test]
 async fn one_token_has_a_rate_limit() {
-    // However slow the machine is, it asks more often than once a second.
+    // However slow the machine is, it sends more than one request a second.
     let world = World::with(ServerOptions { rate_per_second: 1, ..ServerOptions::default() });
     let mut limited = None;
     for _ in 0..100 {
@@ -134,12 +134,13 @@ async fn one_token_has_a_rate_limit() {
     let limited = limited.expect("one of them is too many");
     assert!(limited.is_problem());
     assert_eq!((limited.header("retry-after"), &limited.json()["code"]), ("1", &json!("WND-3006")));
-    // Another one has a rate of its own.
+    // Another token has its own rate.
     let (_, other) = world.token(&[TokenScope::Read]);
     assert_eq!(world.send(new_request("GET", "/metrics", Some(&other), None)).await.status, StatusCode::OK);
 }
 
-/// Whether one of many that come one after the other is too many. A slow machine asks more often than once a second.
+/// Returns whether one of many consecutive requests is rate limited. A slow machine, too, sends more than one a
+/// second.
 async fn is_rate_limited(ask: impl AsyncFn(u32) -> StatusCode) -> bool {
     for number in 0..200 {
         if ask(number).await == StatusCode::TOO_MANY_REQUESTS {
@@ -158,7 +159,7 @@ async fn a_guessing_client_is_rate_limited_and_others_are_not() {
     assert!(slowed, "nobody guesses for ever");
     let right = with_peer_address(new_request("GET", "/metrics", Some(&world.first), None), "10.0.0.1");
     assert_eq!(world.send(right).await.status, StatusCode::OK, "a neighbour with a token");
-    // Addresses share a table of buckets: one of them may share that of the first by chance, but not all.
+    // Addresses share a table of buckets: one of them may collide with that of the first, but not all.
     let mut others = Vec::new();
     for address in ["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"] {
         others.push(world.send(guess(address)).await.status);
@@ -166,7 +167,7 @@ async fn a_guessing_client_is_rate_limited_and_others_are_not() {
     assert!(others.contains(&StatusCode::UNAUTHORIZED), "{others:?}");
 }
 
-/// Behind a proxy that is named, each is measured by its own address; who else says so is not believed.
+/// Behind a named proxy each client is limited by its own address; the header of any other peer is ignored.
 #[tokio::test]
 async fn only_a_named_proxy_is_trusted() {
     let proxies = vec!["10.0.0.7".parse().unwrap()];
@@ -254,7 +255,7 @@ async fn readiness_reflects_the_store() {
     let world = World::new();
     let ask = || new_request("GET", "/readyz", None, None);
     let mut ready = world.send(ask()).await;
-    // A slow disk may need more than one try.
+    // A slow disk may need more than one attempt.
     while ready.text().contains("it has been tried for") {
         ready = world.send(ask()).await;
     }

@@ -1,4 +1,4 @@
-//! The proof: every route of the document, asked in every wrong way.
+//! The proof of authorization: every route of the document, requested in every wrong way.
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
@@ -12,7 +12,7 @@ use crate::world::{TestResponse, World, new_request};
 
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "WINDLASS"];
 
-/// Who may call an operation, as the document says.
+/// The permission that an operation requires according to the document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RequiredAccess {
     Nothing,
@@ -23,7 +23,7 @@ enum RequiredAccess {
 #[derive(Clone, Debug)]
 struct Operation {
     method: String,
-    /// With something in place of its parameters.
+    /// The path with its parameters filled in.
     path: String,
     template: String,
     needs: RequiredAccess,
@@ -95,7 +95,7 @@ async fn every_route_needs_a_token() {
     wrong.extend(garbage.iter().map(|token| (format!("garbage `{token}`"), Some((*token).to_owned()))));
     wrong.push(("an expired token".to_owned(), Some(world.expired())));
     wrong.push(("a revoked token".to_owned(), Some(world.revoked())));
-    // A token that is nearly right is as wrong as any.
+    // An almost correct token is rejected like any other.
     wrong.push(("a longer token".to_owned(), Some(format!("{}x", world.first))));
     wrong.push(("a shorter token".to_owned(), Some(world.first[..world.first.len() - 1].to_owned())));
     wrong.push(("a token in other letters".to_owned(), Some(world.first.to_uppercase())));
@@ -160,14 +160,14 @@ async fn each_scope_grants_what_it_includes() {
                     let refused = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::INTERNAL_SERVER_ERROR];
                     assert!(!refused.contains(&answer.status), "{} {why}: {}", operation.name(), answer.text());
                 }
-                // A token is no signature.
+                // A token is not a signature.
                 RequiredAccess::Signature => assert!(!answer.status.is_success(), "{} {why}", operation.name()),
             }
         }
     }
 }
 
-/// Which scopes include which, written out: a change of the rule is a change of this table.
+/// The scopes that each scope includes, spelled out: a change of the rule must change this table.
 #[test]
 fn scopes_include_the_listed_scopes() {
     use TokenScope::{Admin, Control, Read, Run, Work};
@@ -196,7 +196,7 @@ async fn only_declared_methods_are_allowed() {
                 continue;
             }
             let answer = world.send(new_request(method, &operation.path, Some(&world.first), None)).await;
-            // A route may be what another one has a parameter for.
+            // A fixed route may match the parameter of another route.
             let elsewhere = operations.iter().any(|other| other.method == method && matches(other, &operation.path));
             let has_get = operations.iter().any(|other| other.template == operation.template && other.method == "GET");
             if method == "HEAD" && has_get {
@@ -219,7 +219,7 @@ fn matches(operation: &Operation, path: &str) -> bool {
     own.len() == other.len() && own.iter().zip(&other).all(|(own, other)| own.starts_with('{') || own == other)
 }
 
-/// What proxies, frameworks and careless prefixes have taken for another path.
+/// Returns paths that proxies, frameworks and careless prefix checks have mistaken for another path.
 fn path_tricks(path: &str, public: &str) -> Vec<String> {
     let last = path.rsplit('/').next().unwrap();
     let inner = path.trim_start_matches('/');
@@ -276,7 +276,7 @@ async fn no_path_bypasses_authorization() {
                 let body = (operation.method != "GET").then(|| json!({}));
                 let answer = world.send(new_request(&operation.method, &trick, None, body)).await;
                 let shown = format!("{} {trick}: {} {}", operation.method, answer.status, answer.text());
-                // An answer to HEAD has no body: its head alone tells.
+                // A response to HEAD has no body: only its headers are checked.
                 let is_problem = answer.header("content-type") == "application/problem+json";
                 let problem = answer.is_problem() || operation.method == "HEAD" && is_problem && answer.body.is_empty();
                 assert!(answer.status.is_client_error() && problem, "{shown}");
@@ -285,7 +285,7 @@ async fn no_path_bypasses_authorization() {
     }
 }
 
-/// What a route does not take is refused there, after it is known who asks.
+/// A route rejects undeclared query parameters, after it has identified the client.
 #[tokio::test]
 async fn only_declared_query_parameters_are_allowed() {
     let world = World::new();
@@ -318,11 +318,11 @@ async fn only_declared_query_parameters_are_allowed() {
         assert!(answer.is_problem() && answer.text().contains(part), "{path}: {}", answer.text());
     }
     assert_eq!(world.get("/api/v1/runs?").await.status, StatusCode::OK);
-    // Whoever looks whether it lives may add what it likes.
+    // A liveness probe may add any query.
     assert_eq!(world.get("/healthz?t=1").await.status, StatusCode::OK);
 }
 
-/// By whatever way a handler becomes a route: without an authorisation type it does not answer.
+/// A handler without an authorization type does not respond, regardless of how it becomes a route.
 #[tokio::test]
 async fn a_handler_without_authorization_does_not_respond() {
     let world = World::new();
@@ -336,7 +336,7 @@ async fn a_handler_without_authorization_does_not_respond() {
     }
 }
 
-/// Everybody gets the same document: it names each operation once.
+/// Every client gets the same document: it lists each operation once.
 #[tokio::test]
 async fn the_document_matches_the_routes() {
     let world = World::new();

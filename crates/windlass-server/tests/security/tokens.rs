@@ -1,4 +1,4 @@
-//! Tokens: made, shown once, used, taken away.
+//! Tokens: created, shown once, used, revoked.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn the_first_start_leaves_a_token_that_later_starts_use() {
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let random = world.first.strip_prefix("wl_").unwrap();
     assert_eq!(random.len(), 43, "256 bits as base64url");
-    // Whoever reads the store has no token by that.
+    // A reader of the store gets no token from it.
     for record in world.store.records(tokens::KIND, "", 10).unwrap() {
         assert!(!String::from_utf8_lossy(&record.body).contains(random));
     }
@@ -93,7 +93,7 @@ async fn the_last_admin_token_cannot_be_revoked() {
     let refused = world.send(new_request("DELETE", &path, Some(&world.first), None)).await;
     assert_eq!(refused.status, StatusCode::CONFLICT);
     assert!(refused.json()["hint"].as_str().unwrap().contains("token create"));
-    // One that has expired, or may do less, does not count.
+    // A token that has expired, or has fewer scopes, does not count.
     world.expired();
     world.token(&[TokenScope::Read, TokenScope::Run, TokenScope::Control, TokenScope::Work]);
     assert!(matches!(tokens::revoke(&*world.store, &id), Err(TokenError::LastAdmin(_))));
@@ -160,7 +160,7 @@ async fn another_process_can_create_and_revoke_tokens() {
     let ask = || new_request("GET", "/metrics", Some(secret.reveal()), None);
     assert_eq!(world.send(ask()).await.status, StatusCode::OK);
     tokens::revoke(&other_store, &token.id).unwrap();
-    // The server looks a few times a second: until then an old answer is allowed, afterwards not.
+    // The server reloads a few times a second: until then an old result is allowed, afterwards not.
     let gone = async {
         while world.send(ask()).await.status != StatusCode::UNAUTHORIZED {
             tokio::task::yield_now().await;
@@ -189,7 +189,7 @@ async fn without_authorization_every_request_is_allowed() {
     assert_eq!(world.send(new_request("GET", "/api/v1/tokens", None, None)).await.status, StatusCode::OK);
 }
 
-/// Whoever had a token reads no further than it goes.
+/// A stream does not outlive the token that opened it.
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_with_its_token() {
     let world = World::new();
@@ -208,7 +208,7 @@ async fn a_stream_ends_with_its_token() {
     assert!(received.ends_with("event: closing\ndata: {\"type\":\"closing\"}\n\n"), "{received}");
 }
 
-/// Another process holds the store for a while: whoever changes a token waits for it, and nobody else does.
+/// While another process holds the store, only requests that change a token wait for it.
 #[tokio::test]
 async fn a_locked_store_delays_only_writers() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! A server over a store in a directory of its own, asked without a listener.
+//! A server over a store in its own directory, requested without a listener.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_syntax::DiagnosticReport;
 use windlass_value::{Duration, Timestamp};
 
-/// Nothing is compiled in these tests.
+/// A compiler for tests that compile nothing.
 struct NoDialect;
 
 impl DefinitionCompiler for NoDialect {
@@ -35,7 +35,7 @@ pub(crate) struct World {
     pub app: App,
     pub routes: Router,
     pub store: Arc<dyn Store>,
-    /// The token of the file beside the store.
+    /// The token of the file next to the store.
     pub first: String,
     pub directory: TempDir,
 }
@@ -86,7 +86,7 @@ impl World {
         let answer = self.routes.clone().oneshot(request).await.unwrap();
         let (parts, body) = answer.into_parts();
         let kind = parts.headers.get(header::CONTENT_TYPE).map_or("", |kind| kind.to_str().unwrap());
-        // A stream may never end: that it was begun is the answer.
+        // A stream may never end: its start is the response.
         let body = match kind.starts_with("text/event-stream") || kind.starts_with("application/x-ndjson") {
             true => Vec::new(),
             false => axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec(),
@@ -108,7 +108,7 @@ impl World {
         (token, secret.reveal().to_owned())
     }
 
-    /// One that was good until a second ago.
+    /// Returns a token that expired a second ago.
     pub(crate) fn expired(&self) -> String {
         let (token, secret) = self.token(&[TokenScope::Admin]);
         let token = ApiToken { expires_at: Some(one_second_before(real_now())), ..token };
@@ -158,7 +158,7 @@ pub(crate) fn new_request(method: &str, path: &str, token: Option<&str>, body: O
     .unwrap()
 }
 
-/// As if it had come from there.
+/// Makes the request appear to come from this address.
 pub(crate) fn with_peer_address(mut request: Request<Body>, address: &str) -> Request<Body> {
     request.extensions_mut().insert(Peer(SocketAddr::new(address.parse().unwrap(), 40_000)));
     request

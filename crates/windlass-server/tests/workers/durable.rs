@@ -1,4 +1,4 @@
-//! A report is answered when it is durable, not before.
+//! A report is acknowledged when it is durable, not before.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -9,7 +9,7 @@ use windlass_store::{CommitHook, CommitMoment, MemoryStore};
 
 use crate::support::{Server, plan, server_on, succeeded};
 
-/// Holds every commit up while it is shut.
+/// Blocks every commit while it is shut.
 #[derive(Default)]
 struct Gate {
     shut: Mutex<bool>,
@@ -48,17 +48,17 @@ async fn an_acknowledged_report_survives_the_server() {
     let a = worker.job().await;
     gate.set(true);
     let mut complete = Box::pin(worker.complete(&a, "A"));
-    // The commit stands still, so the answer does not come.
+    // The commit is blocked, so no response comes.
     while !gate.reached.load(Ordering::SeqCst) {
         assert!(tokio::time::timeout(Duration::from_millis(1), &mut complete).await.is_err(), "not durable yet");
     }
     assert!(tokio::time::timeout(Duration::from_millis(20), &mut complete).await.is_err(), "not durable yet");
-    // A machine that goes down now has lost it, and nobody was told otherwise.
+    // A machine that fails now has lost the report, and no worker got an acknowledgement.
     let lost = server.store.crash();
     gate.set(false);
     let b = complete.await;
     assert_eq!(b["input"], json!("b"));
-    // From the very moment of the answer.
+    // Durable from the moment of the response.
     let kept = server.store.crash();
     drop(server);
 
@@ -67,7 +67,7 @@ async fn an_acknowledged_report_survives_the_server() {
         assert_eq!(outcomes(&server), known);
         let mut run = server.app.engine.resume("r").await.expect("it goes on");
         let worker = server.worker("w");
-        // It says again what it can do.
+        // The worker registers its tools again.
         assert_eq!(worker.lease(0).await, Vec::<Json>::new());
         let job = if known == 0 { &a } else { &b };
         let renewed = worker.heartbeat(&[job], 10_000).await["renewed"][0].clone();

@@ -1,4 +1,4 @@
-//! Who has a job, and for how long.
+//! Leases: which worker holds a job, and for how long.
 
 use serde_json::{Value as Json, json};
 use windlass_core::{Event, Status};
@@ -23,7 +23,7 @@ async fn a_pipeline_stays_with_its_worker() {
     assert_eq!((&b["job"], &b["epoch"], &b["input"]), (&a["job"], &json!(1), &json!("b")), "under the same lease");
     assert_ne!(a["key"], b["key"], "it is another effect");
     assert_eq!(worker.lease(0).await, Vec::<Json>::new(), "its slot is taken");
-    // The next is done by the server itself; the one after it comes with the answer if that was quick.
+    // The server executes the next task itself; the response contains the one after it if that was quick.
     let d = match worker.complete(&b, "B").await {
         Json::Null => worker.job().await,
         next => next,
@@ -79,7 +79,7 @@ async fn a_silent_worker_loses_its_job_and_its_later_reports_are_rejected() {
     let mut run = server.start("r", one("p")).await;
     let (zombie, heir) = (server.worker("z"), server.worker("h"));
     let first = zombie.job().await;
-    // As long as he shows life it is his.
+    // The job stays with the worker as long as it sends heartbeats.
     for _ in 0..10 {
         tokio::time::advance(LEASE / 2).await;
         assert_eq!(zombie.heartbeat(&[&first], 0).await["lost"], json!([]));
@@ -109,7 +109,7 @@ async fn a_silent_worker_loses_its_job_and_its_later_reports_are_rejected() {
     assert_eq!(results[0].get("outcome").and_then(|outcome| outcome.get("result")), Some(&Value::from("heir")));
 }
 
-/// A request that waits for jobs may be of somebody who is gone: the connection does not tell.
+/// A pending lease request may be from a worker that is gone: the connection does not show it.
 #[tokio::test(start_paused = true)]
 async fn jobs_requested_by_a_silent_worker_go_to_others() {
     let server = server_with_lease(LEASE / 10);
@@ -127,7 +127,7 @@ async fn jobs_requested_by_a_silent_worker_go_to_others() {
     assert_eq!((&second["job"], &second["epoch"]), (&first["job"], &json!(1)), "it was given to nobody in between");
     successor.complete(&second, "heir").await;
     succeeded(&mut run).await;
-    // Whoever comes back is served as before.
+    // A worker that comes back is served as before.
     let mut run = server.start("q", one("p")).await;
     let job = silent.job().await;
     silent.complete(&job, "back").await;
@@ -141,7 +141,7 @@ async fn an_expired_lease_is_renewed_if_no_other_worker_has_the_job() {
     let worker = server.worker("w");
     let job = worker.job().await;
     tokio::time::advance(SILENCE).await;
-    // The network was away; the job waits again, and nobody has taken it.
+    // The network was down; the job is queued again, and no other worker has leased it.
     let renewed = worker.heartbeat(&[&job], 0).await["renewed"][0].clone();
     assert_eq!((&renewed["job"], &renewed["epoch"]), (&job["job"], &json!(1)));
     assert_eq!(worker.heartbeat(&[&job], 0).await["renewed"][0], renewed, "also when the answer was lost");

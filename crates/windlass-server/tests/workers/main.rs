@@ -1,4 +1,4 @@
-//! Workers on other machines: leases, epochs, hand-over, labels, back-pressure. Time is virtual, requests are real.
+//! Remote workers: leases, lease epochs, hand-over, labels, backpressure. Time is virtual, requests are real.
 
 mod durable;
 mod leases;

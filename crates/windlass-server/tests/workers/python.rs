@@ -1,4 +1,4 @@
-//! The example in Python against a server that listens: work, kill -9 in the middle, hand-over, cancel, drain.
+//! The Python example against a listening server: work, kill -9 in the middle, hand-over, cancellation, drain.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -13,8 +13,8 @@ use windlass_value::{Map, Value};
 
 use crate::support::{Server, TOKEN, counts, ended, server_with_lease, succeeded, until};
 
-/// Short: it is waited for in real time, when a worker has been killed. Not shorter: who lives must be heard within it, also
-/// on a busy machine.
+/// Short, because the test waits for it in real time after a worker was killed. Not shorter, because a live worker
+/// must send a heartbeat within it, even on a busy machine.
 const LEASE: Duration = Duration::from_secs(5);
 
 fn worker(running: &RunningServer, name: &str, pause: &str) -> Child {
@@ -65,7 +65,7 @@ async fn another_worker_finishes_the_job_of_a_killed_one() {
     assert_eq!(keys.len(), 6, "one of the first, five of the second");
     keys.dedup();
     assert_eq!(keys.len(), 2, "the second has the key of the first: {keys:?}");
-    // A polite stop.
+    // A graceful stop.
     let pid = second.id().expect("alive").to_string();
     Command::new("kill").args(["-TERM", &pid]).status().await.expect("kill");
     let status =

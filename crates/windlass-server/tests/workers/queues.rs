@@ -1,4 +1,4 @@
-//! Who gets what, in which order, and who gets nothing.
+//! Job queues: which worker gets which job, in which order, and which gets none.
 
 use std::collections::BTreeSet;
 
@@ -77,13 +77,13 @@ async fn a_waiting_worker_is_woken_only_for_jobs_it_can_run() {
 #[tokio::test(start_paused = true)]
 async fn labels_select_the_workers_of_a_definition() {
     let server = server();
-    // (labels of the definition, tool) and who may have it
+    // (labels of the definition, tool) and the worker that may have the job
     let table: [(&str, &str, &[&str]); 5] = [
         ("{}", "far", &["plain", "gpu", "gpu-eu"]),
         (r#"{"gpu": "yes"}"#, "far", &["gpu", "gpu-eu", "only-gpu"]),
         (r#"{"gpu": "yes", "place": "eu"}"#, "far", &["gpu-eu"]),
         (r#"{"gpu": "no"}"#, "far", &[]),
-        // What the server could do itself is not done there.
+        // The server does not execute the tool of a labelled definition, even if it has that tool.
         (r#"{"gpu": "yes"}"#, "here", &["gpu", "gpu-eu", "only-gpu"]),
     ];
     let workers = [
@@ -103,7 +103,7 @@ async fn labels_select_the_workers_of_a_definition() {
             if let Some(job) = answer["jobs"].get(0) {
                 assert_eq!(job["run"], json!(run));
                 took.push(worker.id.as_str());
-                // For the next to have it.
+                // For the next worker to have it.
                 server.post("/worker/leave", json!({"worker": worker.id})).await;
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
@@ -138,7 +138,7 @@ async fn a_draining_worker_gets_no_jobs_and_a_leaving_one_returns_its_jobs() {
     assert!(begun.elapsed().as_millis() < 100, "it does not wait for the lease to end");
     assert_eq!((&c["key"], &c["epoch"]), (&jobs[1]["key"], &json!(1)));
     old.assert_rejected(&jobs[1]).await;
-    // What it said before it left, and what comes later, does not bring it back.
+    // Its requests from before and after leaving do not bring it back.
     let late = json!({"worker": "old", "tools": ["far"], "name": "old"});
     assert_eq!(server.post("/worker/lease", late).await["drain"], json!(true));
     server.post("/worker/heartbeat", json!({"worker": "old", "jobs": []})).await;
@@ -147,7 +147,7 @@ async fn a_draining_worker_gets_no_jobs_and_a_leaving_one_returns_its_jobs() {
     new.complete(&b, "B").await;
     new.complete(&c, "C").await;
     succeeded(&mut run).await;
-    // By somebody else's wish.
+    // At the request of another client.
     server.post("/workers/new/drain", json!({})).await;
     assert_eq!(new.heartbeat(&[], 0).await["drain"], json!(true));
     assert_eq!(server.post_rejected("/workers/nobody/drain", json!({})).await.0, 404);
@@ -217,7 +217,7 @@ async fn a_token_without_the_worker_scope_gets_no_job() {
     assert_eq!(server.request("POST", "/worker/complete", &token, &calls[3].1).await.0.as_u16(), 200);
 }
 
-/// What a worker says of itself is kept for as long as it is known: none is known by megabytes.
+/// A worker's registration is stored as long as the worker is known: its size is limited to less than megabytes.
 #[tokio::test(start_paused = true)]
 async fn the_size_of_a_worker_registration_is_limited() {
     let server = server();

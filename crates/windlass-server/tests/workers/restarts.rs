@@ -1,4 +1,4 @@
-//! The server goes down and comes back; workers live on.
+//! The server stops and restarts; workers live on.
 
 use serde_json::{Value as Json, json};
 
@@ -51,7 +51,7 @@ async fn no_worker_is_cancelled_before_the_runs_are_adopted() {
     let server = before.crash();
     let worker = server.worker("w");
     let nothing = json!({"lost": [], "cancelled": [], "renewed": [], "drain": false});
-    // The engine adopts what nobody owns, in its own time; a run that it has not brought back yet is not lost.
+    // The engine adopts unowned runs in the background; a run that it has not adopted yet is not lost.
     assert_eq!(worker.heartbeat(&[&job], 0).await, nothing);
     let _run = server.app.engine.resume("r").await.expect("it goes on");
     assert_eq!(worker.heartbeat(&[&job], 0).await["renewed"][0]["epoch"], json!(1));
@@ -110,7 +110,7 @@ async fn a_stopping_server_waits_only_for_local_tools() {
     server.app.dispatcher.close();
     server.app.engine.drain(LEASE).await;
     assert!(begun.elapsed() < LEASE / 10, "a job for a worker is no reason to stay: {:?}", begun.elapsed());
-    // Whoever has it keeps its result for the next server.
+    // The worker that holds the job keeps its result for the next server.
     let report = json!({"worker": "w", "run": job["run"], "job": job["job"], "epoch": job["epoch"], "output": 1});
     let (status, problem) = server.request("POST", "/worker/complete", TOKEN, &report).await;
     assert_eq!((status.as_u16(), &problem["code"]), (503, &json!("WND-3012")), "{problem}");

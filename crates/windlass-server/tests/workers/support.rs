@@ -1,4 +1,4 @@
-//! A server in memory, and workers that speak to it as over the network.
+//! A server in memory, and workers that use its API as over the network.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +27,9 @@ use windlass_value::{Duration as Span, ExpressionMode, Value, parse_json};
 
 pub(crate) const TOKEN: &str = "wl_first";
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
-/// Longer than workers from before a restart are waited for.
+/// Longer than the time a restarted server waits for its previous workers.
 pub(crate) const REJOINED: Duration = Duration::from_secs(11);
-/// Of virtual time, in most tests.
+/// Virtual time, in most tests.
 const HANG: Duration = Duration::from_secs(300);
 
 struct NoCompiler;
@@ -46,7 +46,7 @@ pub(crate) struct Server {
     routes: Router,
 }
 
-/// A server whose only tool of its own is `here`.
+/// A server whose only local tool is `here`.
 pub(crate) fn server() -> Server {
     server_on(MemoryStore::new(), None)
 }
@@ -55,12 +55,12 @@ pub(crate) fn server_on(store: MemoryStore, commit_hook: Option<CommitHook>) -> 
     build_server(store, commit_hook, LEASE)
 }
 
-/// For workers that are processes, in real time.
+/// A server for workers that are processes, in real time.
 pub(crate) fn server_with_lease(lease: Duration) -> Server {
     build_server(MemoryStore::new(), Some(Box::new(|_| {})), lease)
 }
 
-/// One whose tokens are in its store.
+/// A server whose tokens are in its store.
 pub(crate) fn server_with_stored_tokens() -> Server {
     let Server { store, .. } = server();
     let keys = TokenIndex::open(store.clone()).expect("readable");
@@ -79,7 +79,7 @@ fn with_keys(store: Arc<MemoryStore>, commit_hook: Option<CommitHook>, lease: Du
         languages: wdl::languages(),
         limits: Limits::default(),
         adopt: true,
-        // Time stands still while somebody computes: nothing may happen on other threads.
+        // Virtual time stands still during a computation: nothing may happen on other threads.
         commit_here: commit_hook.is_none(),
         commit_hook,
         ..EngineOptions::default()
@@ -104,7 +104,7 @@ fn with_keys(store: Arc<MemoryStore>, commit_hook: Option<CommitHook>, lease: Du
 }
 
 impl Server {
-    /// kill -9, and the same store again.
+    /// Kills the server (kill -9) and opens another one on the same store.
     pub(crate) fn crash(self) -> Server {
         let store = self.store.crash();
         drop(self);
@@ -133,21 +133,21 @@ impl Server {
         (status, serde_json::from_slice(&bytes).unwrap_or(Json::Null))
     }
 
-    /// A new token with one scope.
+    /// Creates a token with one scope.
     pub(crate) fn token(&self, scope: TokenScope) -> String {
         let token_request = TokenRequest { name: "one".to_owned(), scopes: vec![scope], expires_at: None, by: None };
         let (_, secret) = tokens::create(&*self.store, token_request, usize::MAX).expect("made");
         secret.reveal().to_owned()
     }
 
-    /// A good answer.
+    /// Posts a request, asserts success, and returns the body.
     pub(crate) async fn post(&self, path: &str, body: Json) -> Json {
         let (status, answer) = self.request("POST", path, TOKEN, &body).await;
         assert!(status.is_success(), "{path}: {status} {answer}");
         answer
     }
 
-    /// The code of a refusal.
+    /// Posts a request that must be rejected, and returns its status and code.
     pub(crate) async fn post_rejected(&self, path: &str, body: Json) -> (u16, String) {
         let (status, answer) = self.request("POST", path, TOKEN, &body).await;
         (status.as_u16(), answer["code"].as_str().unwrap_or_default().to_owned())
@@ -167,7 +167,7 @@ impl Server {
     }
 }
 
-/// A worker, by hand.
+/// A hand-driven worker.
 pub(crate) struct TestWorker<'a> {
     server: &'a Server,
     pub id: String,
@@ -175,7 +175,7 @@ pub(crate) struct TestWorker<'a> {
 }
 
 impl TestWorker<'_> {
-    /// With other words about itself.
+    /// Changes fields of the worker's registration.
     pub(crate) fn with(mut self, changes: Json) -> Self {
         for (name, value) in changes.as_object().expect("an object") {
             self.lease_request[name] = value.clone();
@@ -190,7 +190,7 @@ impl TestWorker<'_> {
         answer["jobs"].as_array().expect("jobs").clone()
     }
 
-    /// One job that is there, or comes soon.
+    /// Returns one job that is queued, or will be soon.
     pub(crate) async fn job(&self) -> Json {
         let jobs = self.lease(30_000).await;
         assert_eq!(jobs.len(), 1, "{}: {jobs:?}", self.id);
@@ -219,7 +219,7 @@ impl TestWorker<'_> {
         self.server.post("/worker/heartbeat", json!({"worker": self.id, "jobs": jobs, "wait_ms": wait_ms})).await
     }
 
-    /// Everything a zombie could try is refused.
+    /// Asserts that everything a stale worker could report is rejected.
     pub(crate) async fn assert_rejected(&self, job: &Json) {
         let stale = (409, "WND-3010".to_owned());
         let error = json!({"code": "X", "message": "x"});
@@ -248,7 +248,7 @@ pub(crate) async fn succeeded(handle: &mut RunHandle) -> Value {
     report.output.clone()
 }
 
-/// Polls a condition that something in the background will make true.
+/// Polls a condition that a background activity will make true.
 pub(crate) async fn until(condition: impl Fn() -> bool) {
     let begun = tokio::time::Instant::now();
     while !condition() {
@@ -261,7 +261,7 @@ pub(crate) fn value(json: &str) -> Value {
     parse_json(json).expect("JSON")
 }
 
-/// Steps side by side, each a pipeline of tasks: label, which is also the input, and tool.
+/// Concurrent steps, each a pipeline of tasks: label, which is also the input, and tool.
 pub(crate) fn plan(name: &str, steps: &[&[(&str, &str)]]) -> Plan {
     let task = |(label, tool): &(&str, &str)| ((*label).to_owned(), (*tool).to_owned(), Value::from(*label));
     let steps: Vec<Vec<_>> = steps.iter().map(|tasks| tasks.iter().map(task).collect()).collect();
