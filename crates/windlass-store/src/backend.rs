@@ -1,10 +1,10 @@
-//! Parts that the implementations of the store traits share, so that every store checks, counts and removes alike.
+//! Code shared by the implementations of the store traits, so that every store checks, counts and removes alike.
 
 pub use crate::checksum::{checksum, damaged_blob_message, record_checksum};
 pub use crate::verify::JournalCheck;
 
-/// Runs that are counted of a definition or a parent, for each that would be counted of a status.
+/// Factor by which the count limit grows when a filter names one definition or one parent run.
 pub const NARROW_COUNT_FACTOR: u32 = 10;
 
-/// Runs that one call of `remove` takes at most.
+/// Maximum number of runs that one call of `remove` removes.
 pub const MAX_REMOVED_PER_CALL: usize = 500;

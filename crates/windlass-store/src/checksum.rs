@@ -1,16 +1,18 @@
-//! One checksum for every stored row.
+//! The checksum shared by all stored rows.
 
 use windlass_value::BlobHash;
 
 use crate::RecordRow;
 
-/// What is said of a blob that is not what was written.
+/// The message for a blob whose bytes are not what was written.
 pub fn damaged_blob_message(hash: &BlobHash) -> String {
     format!("The stored value {hash} (table blobs) is damaged: its checksum does not match.")
 }
 
-/// Covers the numbers of a row as well as its bytes, so that a row found in the wrong place is noticed too. Each part
-/// counts with its length: bytes that move from one column to the next change the sum.
+/// Computes a checksum over the numbers of a row as well as its bytes, so that a row at the wrong position is
+/// detected too.
+///
+/// Each part is preceded by its length: bytes that move from one column to the next change the sum.
 pub fn checksum(numbers: &[u64], parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for number in numbers {

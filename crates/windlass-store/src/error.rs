@@ -1,4 +1,4 @@
-//! What can go wrong with a store, said so that a person knows what to do.
+//! Store errors, worded so that an operator knows what to do.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,13 @@ use std::path::PathBuf;
 pub enum StoreErrorKind {
     /// No space. Nothing acknowledged is lost; free space and resume.
     Full,
-    /// A write or sync failed: what the disk holds is unknown, so this store refuses all further work.
+    /// A write or sync failed: the content of the disk is unknown, so this store refuses all further work.
     Io,
-    /// A checksum, length or sequence does not fit.
+    /// A checksum, length or sequence number does not match.
     Damaged,
-    /// Another process holds a lock for longer than we wait.
+    /// Another process holds a lock for longer than the configured wait.
     Busy,
-    /// Not a store that this program can read.
+    /// The file is not a store that this program can read.
     Version,
     /// Written in a newer format than this program knows. Nothing is wrong with it, and nothing was changed.
     NeedsNewer,
@@ -20,7 +20,7 @@ pub enum StoreErrorKind {
     Stopped,
 }
 
-/// A kind, a sentence, where, and what to do next.
+/// A store error: its kind, a message, the affected file and a hint what to do next.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
@@ -45,7 +45,8 @@ impl StoreError {
         self
     }
 
-    /// The refusal of something that a newer program has written: `what` names it, `kind` says which of its versions is meant.
+    /// Refuses something that a newer program has written: `what` names it, `kind` names the version number that is too
+    /// high.
     pub fn needs_newer(what: &str, kind: &str, found: u64, known: u64) -> StoreError {
         let message = format!(
             "needs a newer version of windlass: {what} was written with {kind} {found}, this program reads up to \
@@ -55,7 +56,7 @@ impl StoreError {
         StoreError::new(StoreErrorKind::NeedsNewer, message).with_hint(hint)
     }
 
-    /// What every call after the first failed write or sync gets.
+    /// The error of every call after the first failed write or sync.
     pub fn stopped_by(first: &StoreError) -> StoreError {
         let message = format!("The store was stopped by an earlier error: {}", first.message);
         let hint = "End this process, look at the disk, then start again: what was acknowledged is still there.";

@@ -1,4 +1,4 @@
-//! The rows: plain data, in and out of every store.
+//! Row types: plain data that goes into and comes out of every store.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use crate::StoreError;
 
-/// Where a run stands, as far as listing and waking it needs to know.
+/// The status of a run, as far as listing and waking it needs to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
@@ -20,7 +20,7 @@ pub enum RunStatus {
     Skipped,
     Cancelled,
     TimedOut,
-    /// The journal and the program disagree: nobody goes on with it until a person has looked.
+    /// The journal and the program disagree: no server continues the run until an operator has looked at it.
     Quarantined,
 }
 
@@ -43,7 +43,7 @@ impl RunStatus {
         matches!(self, Succeeded | Failed | Skipped | Cancelled | TimedOut)
     }
 
-    /// The word that stores and listings use.
+    /// The name used in stores and listings.
     pub fn as_str(self) -> &'static str {
         match self {
             RunStatus::Pending => "pending",
@@ -64,45 +64,45 @@ impl RunStatus {
     }
 }
 
-/// One run's part of a transaction: compare-and-append.
+/// One run's part of a transaction: a compare-and-append.
 #[derive(Clone, Debug, Default)]
 pub struct RunBatch {
     pub run: Arc<str>,
-    /// The epoch of the writer's claim. Any other than the store's is refused.
+    /// Fencing token: the owner epoch of the writer's claim. The store refuses any other than its own.
     pub owner_epoch: u64,
-    /// How many ticks the journal holds before this batch.
+    /// The number of ticks the journal holds before this batch.
     pub expected_ticks: u64,
-    /// Only in a run's first batch: makes the run, owned by the given owner at epoch `epoch`.
+    /// Only in a run's first batch: creates the run, owned by the given owner at epoch `owner_epoch`.
     pub create: Option<NewRun>,
-    /// The ticks and the events they published: one row.
+    /// The ticks and the events they published, as one row.
     pub record: Option<JournalRecord>,
     pub snapshot: Option<NewSnapshot>,
     pub status: Option<StatusChange>,
     /// `Some(None)` clears the run's timer.
     pub timer: Option<Option<Timestamp>>,
-    /// All that the run waits for somebody to answer, in place of what it waited for before. A final status clears it.
+    /// All waits that need an external answer; replaces the previous ones. A final status clears them.
     pub waits: Option<Vec<WaitRow>>,
     pub iterations: Vec<IterationRow>,
     pub iteration_trims: Vec<IterationTrim>,
     pub blobs: Vec<(BlobHash, Vec<u8>)>,
-    /// Request ids of messages whose ticks are in this batch. One that never was in the inbox is remembered too; one
+    /// Request ids of messages whose ticks are in this batch. An id that never was in the inbox is recorded too; an id
     /// that was consumed before makes the batch a conflict.
     pub consumed: Vec<Arc<str>>,
-    /// Messages for other runs: starts of children, their ends. Written in the same transaction. They wait for a run
-    /// that does not exist yet, and are dropped for one that has ended.
+    /// Messages for other runs (starts of child runs, ends of child runs), written in the same transaction. A message
+    /// waits for a run that does not exist yet and is dropped for a run that has ended.
     pub send: Vec<InboxRow>,
-    /// Messages that end other runs, in the same transaction. A run that does not exist yet will never be made: see
-    /// [`NewRun::unless`].
+    /// Messages that cancel other runs, in the same transaction. A run that does not exist yet will never be created: see
+    /// [`NewRun::cancel_request_id`].
     pub cancellations: Vec<InboxRow>,
-    /// Journal rows whose ticks all come before this number, and snapshots older than it, may go. The store
-    /// keeps what follows the newest snapshot, that snapshot, and the newest row.
+    /// Journal rows whose ticks all come before this number, and snapshots older than it, may be deleted. The store keeps
+    /// the newest snapshot, everything after it, and the newest row.
     pub trim_before: Option<u64>,
-    /// Gives the run back in the same transaction.
+    /// Releases the run in the same transaction.
     pub release: bool,
 }
 
 impl RunBatch {
-    /// Whether the parts of the batch fit each other; one that is not sound is a conflict.
+    /// Returns whether the parts of the batch are consistent; an inconsistent batch is a conflict.
     pub fn is_sound(&self) -> bool {
         let ticks = self.record.as_ref().map_or(0, |record| u64::from(record.ticks));
         let has_ticks = self.record.is_none() || ticks > 0;
@@ -110,7 +110,7 @@ impl RunBatch {
         has_ticks && snapshot_fits
     }
 
-    /// Roughly how many bytes the batch writes.
+    /// Returns roughly how many bytes the batch writes.
     pub(crate) fn size_bytes(&self) -> usize {
         let record = self.record.as_ref().map_or(0, |record| record.body.len());
         let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
@@ -130,9 +130,9 @@ pub struct NewRun {
     pub owner: Option<String>,
     pub created_at: Timestamp,
     pub parent: Option<Arc<str>>,
-    /// The request by which it would be called off. If that has come first, the run is not made: a conflict.
+    /// Id of the request that would cancel the run. If that request arrived first, the run is not created: a conflict.
     pub cancel_request_id: Option<Arc<str>>,
-    /// How it is to be run (virtual time and the like), for whoever resumes it.
+    /// Execution options (virtual time and the like), for the server that resumes the run.
     pub options: Vec<u8>,
 }
 
@@ -140,7 +140,7 @@ pub struct NewRun {
 #[derive(Clone, Debug, PartialEq)]
 pub struct JournalRecord {
     pub ticks: u32,
-    /// Number of the first event in it; meaningless when `events` is 0.
+    /// Number of the first event in the record; meaningless when `events` is 0.
     pub first_event: u64,
     pub events: u32,
     pub body: Vec<u8>,
@@ -148,7 +148,7 @@ pub struct JournalRecord {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSnapshot {
-    /// The state after this many ticks. At most `expected` plus the ticks of the batch.
+    /// The state after this many ticks. At most `expected_ticks` plus the ticks of the batch.
     pub tick: u64,
     pub event: u64,
     pub state_hash: [u8; 32],
@@ -157,14 +157,14 @@ pub struct NewSnapshot {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusChange {
-    /// A final one also clears the timer and the waits, and closes the inbox.
+    /// A final status also clears the timer and the waits, and closes the inbox.
     pub status: RunStatus,
     pub at: Timestamp,
     /// The run's result object, when it has ended.
     pub result: Option<Vec<u8>>,
 }
 
-/// Consecutive turns of one loop, packed.
+/// Consecutive iterations of one loop, packed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IterationRow {
     pub loop_path: Arc<str>,
@@ -174,7 +174,7 @@ pub struct IterationRow {
     pub body: Vec<u8>,
 }
 
-/// Which turns such a row holds.
+/// The iterations that an [`IterationRow`] holds, without its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IterationHeader {
     pub first: u64,
@@ -182,29 +182,29 @@ pub struct IterationHeader {
     pub failed: bool,
 }
 
-/// What a run waits for somebody to answer.
+/// A wait of a run that needs an external answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitRow {
     /// The name of the signal that answers it.
     pub name: Arc<str>,
-    /// Where in the run; a run has at most one wait at a path.
+    /// Path of the waiting node in the run; a run has at most one wait at a path.
     pub path: Arc<str>,
     pub body: Vec<u8>,
     pub since: Timestamp,
     pub deadline: Option<Timestamp>,
 }
 
-/// Such a wait, as listings over runs give it.
+/// A wait as listings over runs return it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenWait {
-    /// Order of asking; also the page mark of listings.
+    /// Order in which waits were opened; also the page cursor of listings.
     pub position: i64,
     pub run: Arc<str>,
     pub definition: String,
     pub wait: WaitRow,
 }
 
-/// Turns `keep_first..before` of a loop that did not fail may go.
+/// Deletes history: iterations `keep_first..before` of a loop that did not fail may be deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IterationTrim {
     pub loop_path: Arc<str>,
@@ -212,15 +212,15 @@ pub struct IterationTrim {
     pub before: u64,
 }
 
-/// What became of a batch.
+/// The store's verdict on a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BatchVerdict {
     Committed,
-    /// Another owner has claimed the run since.
+    /// Another owner has claimed the run in the meantime.
     Fenced,
-    /// The journal is not where the batch expected it to be, the run to make exists or was called off, the run does not
-    /// exist, a message was consumed before, or the parts of the batch do not fit each other (a record without ticks, a snapshot ahead
-    /// of the journal).
+    /// The journal is not at the expected tick, the run to create exists or was cancelled, the run does not exist, a
+    /// message was consumed before, or the parts of the batch are inconsistent (a record without ticks, a snapshot
+    /// ahead of the journal).
     Conflict,
 }
 
@@ -229,12 +229,12 @@ pub enum ClaimResult {
     Owned {
         owner_epoch: u64,
     },
-    /// Somebody alive owns it.
+    /// A live owner has the run.
     HeldBy(String),
     NoSuchRun,
-    /// It has ended; nobody needs to own it.
+    /// The run has ended and needs no owner.
     Ended,
-    /// A newer program has written it, in this format. It is left as it is.
+    /// A newer program has written the run, in this format. The run is left unchanged.
     NeedsNewer {
         format: u32,
     },
@@ -247,12 +247,13 @@ impl RunRow {
     }
 }
 
-/// The version of the encoding of what is kept of a run: options, journal, snapshots, iterations, result. It is raised when
-/// a program that does not know the new form would misread it. A run is stamped when it is created, and again by every claim:
-/// whoever owns it may write in its own format.
+/// Version of the encoding of a run's stored data: options, journal, snapshots, iterations, result.
+///
+/// It is raised when a program that does not know the new encoding would misread it. A run is stamped when it is
+/// created, and again by every claim, because the new owner may write in its own format.
 pub const RUN_FORMAT: u32 = 1;
 
-/// Refuses a run in this format if a newer program has written it.
+/// Refuses a run whose format is newer than this program's.
 pub fn check_run_format(run: &str, format: u32) -> Result<(), StoreError> {
     if format > RUN_FORMAT {
         return Err(StoreError::needs_newer(
@@ -267,11 +268,11 @@ pub fn check_run_format(run: &str, format: u32) -> Result<(), StoreError> {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InboxVerdict {
-    /// Kept. The owner, if somebody alive is.
+    /// Stored. Carries the run's owner if one is alive.
     Accepted {
         owner: Option<String>,
     },
-    /// The same request id was kept before.
+    /// A message with the same request id was stored before.
     Duplicate,
     NoSuchRun,
     Ended,
@@ -287,9 +288,9 @@ pub struct InboxRow {
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunRow {
-    /// The version of what is kept of the run; see [`RUN_FORMAT`].
+    /// Format version of the run's stored data; see [`RUN_FORMAT`].
     pub format: u32,
-    /// Order of creation; also the page mark of listings.
+    /// Order of creation; also the page cursor of listings.
     pub number: i64,
     pub run: Arc<str>,
     pub plan: BlobHash,
@@ -304,7 +305,7 @@ pub struct RunRow {
     pub parent: Option<Arc<str>>,
     pub options: Vec<u8>,
     pub result: Option<Vec<u8>>,
-    /// How many ticks the journal holds in all, trimmed ones included.
+    /// The number of ticks the journal holds in all, trimmed ones included.
     pub ticks: u64,
 }
 
@@ -333,58 +334,59 @@ pub struct JournalRow {
     pub body: Vec<u8>,
 }
 
-/// Which runs a listing gives: those that fit every part of it.
+/// Filter of a listing: a run must match every part.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RunFilter {
     pub status: Option<RunStatus>,
-    /// Any of these; an empty list is no condition.
+    /// The run has any of these; an empty list is no condition.
     pub statuses: Vec<RunStatus>,
     pub definition: Option<String>,
     pub dialect: Option<String>,
     pub unfinished: bool,
-    /// A part of the run's id or of its definition's name. Letters from A to Z count as those from a to z.
+    /// A substring of the run's id or of its definition's name, compared without regard to ASCII case.
     pub search: Option<String>,
     pub parent: Option<ParentFilter>,
-    /// Made at this time or later.
+    /// Created at this time or later.
     pub since: Option<Timestamp>,
-    /// Made before this time.
+    /// Created before this time.
     pub until: Option<Timestamp>,
 }
 
-/// How many runs have a status, as far as they were counted.
+/// The number of runs that have a status, as far as they were counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatusCount {
     pub status: RunStatus,
     pub runs: u64,
-    /// There are older runs that were not looked at.
+    /// There are older runs that were not examined.
     pub more: bool,
 }
 
 impl RunFilter {
-    /// It names whose runs are meant: there are seldom very many of them, of all statuses together.
+    /// Returns whether the filter names a definition or a parent run: such runs are seldom very many, all statuses
+    /// together.
     pub fn is_narrow(&self) -> bool {
         self.definition.is_some() || matches!(self.parent, Some(ParentFilter::Run(_)))
     }
 }
 
-/// Whose children a listing gives.
+/// Filter by parent run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ParentFilter {
-    /// Runs that no run has called.
+    /// Runs without a parent run.
     TopLevel,
-    /// Runs that this one has called.
+    /// Child runs of this run.
     Run(Arc<str>),
 }
 
-/// A record outside all runs.
+/// A record that belongs to no run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecordRow {
     pub kind: String,
     pub key: String,
-    /// Another one after every change, and none comes again, also not after the record was removed. Never 0.
+    /// Changes with every update and never repeats, not even after the record was removed. Never 0.
     pub revision: u64,
     pub body: Vec<u8>,
-    /// When it was changed last.
+    /// Time of the last change.
     pub at: Timestamp,
 }
 
@@ -392,9 +394,9 @@ pub struct RecordRow {
 pub struct RecordChange {
     pub kind: String,
     pub key: String,
-    /// The revision that the record must have; 0 if it must not be there. None: whatever is there.
+    /// The revision that the record must have; 0 if it must not exist; `None` accepts any state.
     pub expected_revision: Option<u64>,
-    /// None removes it.
+    /// The new content; `None` removes the record.
     pub body: Option<Vec<u8>>,
     pub at: Timestamp,
 }
@@ -408,35 +410,35 @@ impl RecordChange {
         RecordChange { kind: kind.to_owned(), key: key.to_owned(), expected_revision: None, body: None, at }
     }
 
-    /// Only if the record still has this revision; 0 if it is not there.
+    /// Applies the change only if the record still has this revision; 0 if it must not exist.
     #[must_use]
     pub fn with_expected_revision(self, revision: u64) -> RecordChange {
         RecordChange { expected_revision: Some(revision), ..self }
     }
 }
 
-/// A run that may go, with all below it.
+/// A run that may be removed together with all its descendants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RemovableTree {
     pub number: i64,
     pub run: Arc<str>,
-    /// How many runs that are, itself included.
+    /// The number of runs in the tree, including the root.
     pub runs: u64,
-    /// What that would free: its rows, and the blobs that only these runs have written.
+    /// The bytes that removal would free: the rows, and the blobs that only these runs have written.
     pub bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TreeRemoval {
     pub runs: u64,
-    /// There are more below the same run: call again.
+    /// More descendants of the same run remain: call again.
     pub more: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BatchRemoval {
     pub runs: u64,
-    /// How many of those that were named need no more: they are gone, or stay. Call again for the rest.
+    /// The number of named runs that are settled: they were removed, or must stay. Call again for the rest.
     pub done: usize,
 }
 
@@ -444,17 +446,17 @@ pub struct BatchRemoval {
 pub struct SweepResult {
     pub blobs: u64,
     pub bytes: u64,
-    /// There is more: call again.
+    /// More remains to be freed: call again.
     pub more: bool,
 }
 
 impl SweepResult {
-    /// Counts a removed row of so many bytes.
+    /// Counts a removed row of this many bytes.
     pub fn add_row(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
-    /// Counts a removed blob of so many bytes.
+    /// Counts a removed blob of this many bytes.
     pub fn add_blob(&mut self, bytes: u64) {
         self.blobs += 1;
         self.bytes += bytes;

@@ -1,8 +1,8 @@
-//! What every store looks for in a run's journal, whatever it keeps the rows in.
+//! Journal checks that every store runs, independent of how it stores the rows.
 
 use crate::JournalRow;
 
-/// Walks over a run's rows in order and notes what does not fit.
+/// Walks over a run's rows in order and collects inconsistencies.
 pub struct JournalCheck {
     run: String,
     newest_snapshot: Option<u64>,
@@ -12,7 +12,7 @@ pub struct JournalCheck {
 }
 
 impl JournalCheck {
-    /// Begins with a run and the tick of its newest snapshot.
+    /// Starts with a run and the tick of its newest snapshot.
     pub fn new(run: &str, newest_snapshot: Option<u64>) -> JournalCheck {
         JournalCheck { run: run.to_owned(), newest_snapshot, next_tick: None, next_event: None, findings: Vec::new() }
     }
@@ -48,7 +48,7 @@ impl JournalCheck {
         }
     }
 
-    /// To be called after the last row.
+    /// Completes the check after the last row and returns the findings.
     pub fn finish(mut self) -> Vec<String> {
         let head = self.next_tick.unwrap_or(0);
         if let Some(snapshot) = self.newest_snapshot.filter(|snapshot| *snapshot > head) {

@@ -1,7 +1,8 @@
-//! Group commit: one thread takes all that waits, commits once, and answers everybody.
+//! Group commit: one thread takes all waiting batches, commits them in one transaction and replies to every caller.
 //!
-//! Nothing is collected on purpose. A lone batch is committed at once; while that takes its time the next ones arrive,
-//! and those are the next group. A caller that may block can spare itself both changes of thread (`submit_here`).
+//! The writer never delays a batch to collect more. A lone batch is committed immediately; batches that arrive
+//! during that commit form the next group. A caller that may block can avoid both thread switches with
+//! `submit_inline`.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +14,7 @@ use tracing::{error, trace_span, warn};
 
 use crate::{BatchVerdict, RunBatch, StoreError, StoreErrorKind, StoreWrite};
 
-/// Gets the answer, on the thread that has committed: it must not take long, and need not.
+/// Receives the verdict on the committing thread, so it must return quickly.
 pub type CommitReply = Box<dyn FnOnce(Result<BatchVerdict, StoreError>) + Send>;
 
 /// Called around every commit, on the thread that commits.
@@ -21,7 +22,7 @@ pub type CommitHook = Box<dyn FnMut(CommitPoint) + Send>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommitPoint {
-    /// Which commit of this writer, counted from 1.
+    /// The number of the commit of this writer, counted from 1.
     pub number: u64,
     pub when: CommitMoment,
 }
@@ -29,16 +30,16 @@ pub struct CommitPoint {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommitMoment {
     Before,
-    /// The store has answered; the callers have not been told yet.
+    /// The store has answered; the callers have not been notified yet.
     After,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct WriterLimits {
-    /// How much one commit takes at most.
+    /// Upper limits for one commit.
     pub max_group_batches: usize,
     pub max_group_bytes: usize,
-    /// How much waits before `submit` blocks.
+    /// Backpressure: amount of waiting data at which `submit` blocks.
     pub max_queue_batches: usize,
     pub max_queue_bytes: usize,
 }
@@ -62,9 +63,9 @@ pub struct GroupWriter {
 
 struct WriterShared {
     queue: Mutex<BatchQueue>,
-    /// Something has arrived, or nothing more will.
+    /// Signals that a batch has arrived, or that none will arrive any more.
     arrived: Condvar,
-    /// There is room again.
+    /// Signals that the queue has room again.
     room_available: Condvar,
     limits: WriterLimits,
     committer: Mutex<Committer>,
@@ -73,7 +74,7 @@ struct WriterShared {
     latency: LatencyCounts,
 }
 
-/// Upper bounds of the buckets in microseconds; what took longer is in none.
+/// Upper bounds of the buckets in microseconds; commits that took longer are counted in `longer`.
 const LATENCY_BOUNDS_US: [u64; 10] = [200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 200_000, 1_000_000];
 
 #[derive(Default)]
@@ -83,10 +84,11 @@ struct LatencyCounts {
     sum_us: AtomicU64,
 }
 
-/// How long commits took.
+/// Histogram of commit durations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommitLatency {
-    /// Upper bound in seconds, and how many took so long and longer than the bound before. The last one is infinite.
+    /// Upper bound in seconds, and the number of commits between the previous bound and this one. The last bound is
+    /// infinite.
     pub buckets: Vec<(f64, u64)>,
     pub count: u64,
     pub sum_seconds: f64,
@@ -105,10 +107,10 @@ impl LatencyCounts {
 struct BatchQueue {
     waiting: VecDeque<PendingBatch>,
     bytes: usize,
-    /// Who has taken a group and is not done with it, replies included: so replies come in the order of commits.
+    /// The thread that has taken a group and not finished it, replies included: this keeps replies in commit order.
     committing: Option<ThreadId>,
     closed: bool,
-    /// Why the thread has ended, if it has.
+    /// The reason why the thread has ended, if it has.
     stopped: Option<StoreError>,
 }
 
@@ -146,13 +148,15 @@ impl GroupWriter {
         Ok(GroupWriter { shared, thread_id: thread.thread().id(), thread: Some(thread) })
     }
 
-    /// Hands a batch over; batches are committed in the order of their arrival. Blocks while the queue is full: what
-    /// cannot be written must not be computed either. A reply may submit again and is never blocked.
+    /// Queues a batch; batches are committed in order of arrival.
+    ///
+    /// Blocks while the queue is full (backpressure: callers must not compute what cannot be written). A reply may submit
+    /// again and is never blocked.
     pub fn submit(&self, batch: RunBatch, reply: CommitReply) {
         self.submit_many(vec![(batch, reply)]);
     }
 
-    /// The same for several: they arrive together, nothing in between.
+    /// Queues several batches contiguously, with no other batch in between.
     pub fn submit_many(&self, batches: Vec<(RunBatch, CommitReply)>) {
         let mut queue = self.shared.queue();
         let is_in_reply = queue.committing == Some(std::thread::current().id());
@@ -162,8 +166,9 @@ impl GroupWriter {
         self.shared.hand_over(queue, batches);
     }
 
-    /// Commits the batch on this very thread if nothing else waits or is being committed, and otherwise hands it over.
-    /// For a lone run this takes as long as the commit and no longer; the caller must be allowed to block for a sync.
+    /// Commits the batch on the calling thread if the writer is idle; otherwise queues it.
+    ///
+    /// For a lone run this takes no longer than the commit itself. The caller must be allowed to block for a sync.
     pub fn submit_inline(&self, batch: RunBatch, reply: CommitReply) {
         let mut queue = self.shared.queue();
         let idle = queue.waiting.is_empty() && queue.committing.is_none() && queue.stopped.is_none();
@@ -176,7 +181,7 @@ impl GroupWriter {
         self.shared.commit(vec![PendingBatch { bytes: 0, batch, reply }]);
     }
 
-    /// Gives the batch back instead of blocking.
+    /// Queues a batch, or returns it to the caller instead of blocking.
     pub fn try_submit(&self, batch: RunBatch, reply: CommitReply) -> Result<(), Box<(RunBatch, CommitReply)>> {
         let queue = self.shared.queue();
         if self.shared.is_full(&queue) && queue.stopped.is_none() {
@@ -186,12 +191,12 @@ impl GroupWriter {
         Ok(())
     }
 
-    /// How often the store was asked to commit.
+    /// The number of commits requested from the store.
     pub fn commits(&self) -> u64 {
         self.shared.commits.load(Ordering::Relaxed)
     }
 
-    /// How long those took.
+    /// The histogram of their durations.
     pub fn latency(&self) -> CommitLatency {
         let counts = &self.shared.latency;
         let bounds = LATENCY_BOUNDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
@@ -201,19 +206,19 @@ impl GroupWriter {
         CommitLatency { buckets, count, sum_seconds: counts.sum_us.load(Ordering::Relaxed) as f64 / 1e6 }
     }
 
-    /// How many batches those commits held.
+    /// The number of batches in those commits.
     pub fn batches(&self) -> u64 {
         self.shared.batches.load(Ordering::Relaxed)
     }
 }
 
-/// What was submitted is still committed.
+/// Commits everything that was submitted before the writer ends.
 impl Drop for GroupWriter {
     fn drop(&mut self) {
         self.shared.queue().closed = true;
         self.shared.arrived.notify_one();
         if let Some(thread) = self.thread.take().filter(|_| std::thread::current().id() != self.thread_id) {
-            // A panic has been answered already; there is nothing left to say about it.
+            // The callers have already received the panic as an error; there is nothing left to report.
             let _ = thread.join();
         }
     }
@@ -245,7 +250,7 @@ impl WriterShared {
         }
     }
 
-    /// Waits for work. None when there will be no more.
+    /// Waits for work. Returns `None` when there will be no more.
     fn next_group(&self) -> Option<Vec<PendingBatch>> {
         let mut queue = self.queue();
         while queue.committing.is_some() || (queue.waiting.is_empty() && !queue.closed && queue.stopped.is_none()) {
@@ -258,7 +263,7 @@ impl WriterShared {
         (!group.is_empty()).then_some(group)
     }
 
-    /// To be called by whoever has set `committing`.
+    /// Commits a group. The caller must have set `committing`.
     fn commit(&self, group: Vec<PendingBatch>) {
         let (batches, replies): (Vec<_>, Vec<_>) =
             group.into_iter().map(|waiting| (waiting.batch, waiting.reply)).unzip();
@@ -285,7 +290,7 @@ impl WriterShared {
         self.finish_commit();
     }
 
-    /// Wakes the thread only if there is something to do: for a lone run that would cost more than the rest.
+    /// Wakes the thread only if there is work: for a lone run the wake-up would cost more than everything else.
     fn finish_commit(&self) {
         let mut queue = self.queue();
         queue.committing = None;
@@ -296,7 +301,8 @@ impl WriterShared {
         }
     }
 
-    /// After a panic nobody knows what the store has done: everybody is told so, now and later.
+    /// Stops the writer after a panic: the state of the store is unknown, so every current and later caller gets an
+    /// error.
     fn stop(&self, error: &StoreError) {
         let mut queue = self.queue();
         queue.stopped = Some(error.clone());
@@ -319,7 +325,7 @@ impl BatchQueue {
         }
     }
 
-    /// At least one, however large it is.
+    /// Takes the next group: at least one batch, however large it is.
     fn take_group(&mut self, limits: &WriterLimits) -> Vec<PendingBatch> {
         let (mut count, mut bytes) = (0, 0);
         for waiting in self.waiting.iter().take(limits.max_group_batches) {
@@ -375,7 +381,7 @@ fn send_replies(replies: Vec<CommitReply>, outcome: Result<Vec<BatchVerdict>, St
     }
 }
 
-/// A caller whose reply panics harms only itself.
+/// Calls a reply; a reply that panics affects only its own caller.
 fn send_reply(reply: CommitReply, outcome: Result<BatchVerdict, StoreError>) {
     let _ = catch_unwind(AssertUnwindSafe(|| reply(outcome)));
 }

@@ -1,4 +1,4 @@
-//! The memory store keeps every promise.
+//! The memory store passes the conformance suite.
 
 mod common;
 

@@ -46,8 +46,8 @@ fn a_failed_write_or_sync_stops_the_store_for_good() {
     }
 }
 
-/// For every write of a small workload, both ways to crash in it: nothing acknowledged is missing, and at most the one
-/// write that nobody was told about is there besides.
+/// Crashes in both ways at every write of a small workload: no acknowledged write is missing, and at most the one
+/// write that was not acknowledged is present in addition.
 #[test]
 fn a_crash_at_every_write_keeps_what_was_acknowledged() {
     const WRITES: u64 = 12;

@@ -1,4 +1,4 @@
-//! The suite can fail: for each promise there is a store that breaks it, and is caught.
+//! The conformance suite can fail: for each guarantee there is a store that breaks it and is caught.
 
 mod common;
 
@@ -11,7 +11,7 @@ use windlass_store::conformance::{ConformanceSubject, STORE_GUARANTEES};
 use windlass_store::{MemoryStore, Store};
 use windlass_value::BlobHash;
 
-/// Each flaw, and a word from the name of the promise that it breaks.
+/// Each flaw, and a substring of the name of the guarantee that it breaks.
 const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::AppendsAnywhere, "append compares"),
     (Flaw::IgnoresEpochs, "old epoch"),
@@ -46,7 +46,7 @@ const BROKEN: &[(Flaw, &str)] = &[
 
 #[test]
 fn every_guarantee_has_a_store_that_breaks_it() {
-    // The panics are what we want to see; their traces are not.
+    // The test provokes these panics; their backtraces are suppressed.
     std::panic::set_hook(Box::new(|_| {}));
     let mut covered = BTreeSet::new();
     let mut missed = Vec::new();

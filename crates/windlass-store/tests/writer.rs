@@ -1,4 +1,4 @@
-//! The group writer: together when there is company, at once when there is not, and an answer for everybody.
+//! The group writer: it groups waiting batches, commits a lone batch immediately, and replies to every caller.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -24,7 +24,7 @@ fn collect(answers: &Receiver<CommitResult>, count: usize) -> Vec<CommitResult> 
     (0..count).map(|_| answers.recv_timeout(LONG).expect("everybody is answered")).collect()
 }
 
-/// Lets one append through for each permission, tells how many batches it holds, and panics on request.
+/// Lets one append through for each permit, reports how many batches it holds, and panics on request.
 struct GatedStore {
     inner: MemoryStore,
     arrived: Sender<usize>,

@@ -1,10 +1,10 @@
-//! The smallest batches, for a store's own tests beside the suite.
+//! Minimal batches for a store's own tests outside the suite.
 
 use windlass_value::{BlobHash, Timestamp};
 
 use crate::{JournalRecord, NewRun, RunBatch};
 
-/// Creates a run, and does nothing else.
+/// A batch that only creates a run.
 pub fn creation(run: &str) -> RunBatch {
     let create = NewRun {
         plan: BlobHash([1; 32]),
@@ -19,7 +19,7 @@ pub fn creation(run: &str) -> RunBatch {
     RunBatch { run: run.into(), owner_epoch: 1, create: Some(create), ..RunBatch::default() }
 }
 
-/// Appends one tick that publishes one event.
+/// A batch that appends one tick, which publishes one event.
 pub fn tick(run: &str, expected: u64, body: Vec<u8>) -> RunBatch {
     let record = JournalRecord { ticks: 1, first_event: expected, events: 1, body };
     RunBatch { run: run.into(), owner_epoch: 1, expected_ticks: expected, record: Some(record), ..RunBatch::default() }

@@ -1,4 +1,4 @@
-//! A number that is cheap to ask for differs after every write.
+//! The change mark is cheap to read and differs after every write.
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, message, ticks};

@@ -1,4 +1,5 @@
-//! A run goes with all below it, when all of that has ended long enough ago; and with it what nobody else has written.
+//! A run is removed with all its descendants once all of them ended long enough ago, and with them the blobs that
+//! no other run has written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ fn hash(number: u8) -> BlobHash {
     BlobHash([number; 32])
 }
 
-/// A run with a journal, a snapshot, a turn and these blobs.
+/// Creates a run with a journal, a snapshot, an iteration and these blobs.
 fn make(store: &Arc<dyn Store>, run: &str, parent: Option<&str>, blobs: &[u8]) {
     let create = NewRun { parent: parent.map(Into::into), ..new_run(None) };
     commit(store, vec![RunBatch { create: Some(create), ..creation(run) }]);
@@ -93,7 +94,8 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_eq!(store.inbox_put(&message("old", "signal")).expect("put"), InboxVerdict::NoSuchRun);
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 
-    // Half removed, the name is free: whoever takes it gets nothing of what was there. The same bytes are written anew.
+    // The name of a half-removed run is free: a new run of that name gets none of the old data. The same bytes are
+    // written anew.
     subject.crash();
     let store = subject.store();
     make(&store, "old", None, &[4]);
@@ -116,7 +118,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     many_small_runs(&store);
 }
 
-/// Many that are small go together; what must stay stays, wherever it stands among them.
+/// Many small runs are removed together; runs that must stay do stay, at any position among them.
 fn many_small_runs(store: &Arc<dyn Store>) {
     const SMALL: usize = 300;
     let ended = |run: &str| RunBatch { status: Some(status(RunStatus::Succeeded, 3)), ..creation(run) };
@@ -139,7 +141,7 @@ fn many_small_runs(store: &Arc<dyn Store>) {
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 }
 
-/// More below one run than one step removes.
+/// A run has more descendants than one step removes.
 fn many_children(store: &Arc<dyn Store>) {
     const BELOW: u64 = 1_200;
     make(store, "top", None, &[]);

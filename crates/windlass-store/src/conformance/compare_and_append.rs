@@ -1,4 +1,4 @@
-//! A batch is committed only where the journal is as the writer believes.
+//! A batch is committed only if the journal is in the state the writer expects.
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, first_ticks, new_run, record, run_row, snapshot, ticks, verdict};

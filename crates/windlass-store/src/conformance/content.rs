@@ -1,4 +1,4 @@
-//! Blobs and plans are found by their hash, and the same hash twice is the same thing.
+//! Blobs and plans are addressed by their hash; storing the same hash twice is idempotent.
 
 use windlass_value::BlobHash;
 

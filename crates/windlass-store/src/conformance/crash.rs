@@ -1,4 +1,5 @@
-//! After a crash everything acknowledged is there, its owners are dead, and work goes on where it stood.
+//! After a crash all acknowledged writes are present, the previous owners are dead, and work continues where it
+//! stopped.
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, first_ticks, message, new_run, run_row, ticks, unconsumed, verdict};

@@ -1,4 +1,4 @@
-//! A damaged row is never given out, and a look for damage finds it and names it.
+//! A damaged row is never returned, and verification finds and names it.
 
 use windlass_value::BlobHash;
 
@@ -35,7 +35,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert!(findings.iter().any(|line| line.contains("gap") && line.contains("events")), "{findings:?}");
 }
 
-/// A stored value is found to be damaged when it is read, by whoever reads it, and named.
+/// Every read of a damaged blob fails and names the blob.
 fn damaged_blob(subject: &mut dyn ConformanceSubject) {
     let (well, ill) = (BlobHash([0x17; 32]), BlobHash([0x18; 32]));
     let blobs = vec![(well, b"well".to_vec()), (ill, b"ill".to_vec())];

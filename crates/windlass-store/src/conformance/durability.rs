@@ -1,4 +1,4 @@
-//! When a write call returns, its change is on the disk; and it takes one sync to get there, not more.
+//! A write call is durable when it returns, and it takes exactly one sync.
 
 use windlass_value::BlobHash;
 
@@ -28,7 +28,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_eq!(run_row(&subject.store(), "r").owner, None);
 }
 
-/// One write call, counted, and then the process dies.
+/// Makes one write call, counts its syncs, and then lets the process die.
 fn step(subject: &mut dyn ConformanceSubject, write: impl FnOnce(&mut dyn ConformanceSubject)) {
     let before = subject.syncs();
     write(subject);

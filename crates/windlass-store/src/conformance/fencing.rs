@@ -1,4 +1,4 @@
-//! Whoever lost a run cannot change it any more.
+//! An owner that has lost a run can no longer change it.
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, first_ticks, run_row, status, ticks, verdict};

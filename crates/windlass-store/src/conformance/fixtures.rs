@@ -1,4 +1,4 @@
-//! Short ways to say what the checks need.
+//! Builders and shorthands for the checks.
 
 use std::sync::Arc;
 
@@ -21,17 +21,17 @@ pub(super) fn new_run(owner: Option<&str>) -> NewRun {
     }
 }
 
-/// The first batch of a run: it makes the run and nothing else.
+/// The first batch of a run: it creates the run and nothing else.
 pub(super) fn creation(run: &str) -> RunBatch {
     RunBatch { run: run.into(), owner_epoch: 1, create: Some(new_run(None)), ..RunBatch::default() }
 }
 
-/// A batch with nothing in it yet.
+/// A batch without content.
 pub(super) fn empty(run: &str, expected: u64) -> RunBatch {
     RunBatch { run: run.into(), owner_epoch: 1, expected_ticks: expected, ..RunBatch::default() }
 }
 
-/// A batch with one row of so many ticks, each of which publishes one event.
+/// A batch with one row of `count` ticks, each of which publishes one event.
 pub(super) fn ticks(run: &str, expected: u64, count: u32) -> RunBatch {
     RunBatch { record: Some(record(expected, count)), ..empty(run, expected) }
 }
@@ -40,7 +40,7 @@ pub(super) fn record(expected: u64, count: u32) -> JournalRecord {
     JournalRecord { ticks: count, first_event: expected, events: count, body: body(expected) }
 }
 
-/// Another one for each number, and long enough to be cut.
+/// A body that differs for each number and is long enough to be truncated.
 pub(super) fn body(number: u64) -> Vec<u8> {
     format!("body {number}; ").repeat(20).into_bytes()
 }
@@ -67,7 +67,7 @@ pub(super) fn commit(store: &Arc<dyn Store>, batches: Vec<RunBatch>) {
     assert!(all && verdicts.len() == runs.len(), "every batch of {runs:?} should be committed: {verdicts:?}");
 }
 
-/// The verdict on a single batch.
+/// Returns the verdict on a single batch.
 pub(super) fn verdict(store: &Arc<dyn Store>, batch: RunBatch) -> BatchVerdict {
     let verdicts = store.append(vec![batch]).expect("the append succeeds");
     assert_eq!(verdicts.len(), 1, "one batch, one verdict");
@@ -78,7 +78,7 @@ pub(super) fn run_row(store: &Arc<dyn Store>, run: &str) -> RunRow {
     store.run(run).expect("the run can be read").unwrap_or_else(|| panic!("run {run} should exist"))
 }
 
-/// The number of the first tick of each row.
+/// Returns the number of the first tick of each row.
 pub(super) fn first_ticks(store: &Arc<dyn Store>, run: &str, from: u64, limit: u32) -> Vec<u64> {
     let rows = store.journal(run, from, limit).expect("the journal can be read");
     rows.iter().map(|row| row.first_tick).collect()

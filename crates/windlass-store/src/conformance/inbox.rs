@@ -1,4 +1,4 @@
-//! A message is accepted once for each request id, waits in order, and is consumed with the ticks it caused.
+//! A message is accepted once per request id, waits in order, and is consumed with the ticks it caused.
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, message, new_run, status, ticks, unconsumed, verdict};

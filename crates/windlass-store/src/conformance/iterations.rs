@@ -1,4 +1,4 @@
-//! The history of each loop is read page by page; trimming spares the first turns and those that failed.
+//! The history of each loop is read page by page; trimming spares the first iterations and those that failed.
 
 use super::ConformanceSubject;
 use super::fixtures::{body, commit, creation, empty};
@@ -8,7 +8,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     commit(&store, vec![creation("r"), creation("other")]);
     assert!(store.loops("r").expect("read").is_empty());
-    // Rows of ten turns; the one that holds turn 30 failed.
+    // Rows of ten iterations; the row that holds iteration 30 failed.
     let iterations = (0..10).map(|row| iteration_row("sync", row * 10, row * 10 + 9, row == 3)).collect();
     let inner = vec![iteration_row("sync[3].inner", 0, 0, false)];
     commit(&store, vec![RunBatch { iterations, ..empty("r", 0) }, RunBatch { iterations: inner, ..empty("r", 0) }]);

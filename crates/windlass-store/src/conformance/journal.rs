@@ -1,4 +1,4 @@
-//! The journal gives back what was put in, from any tick and from any event on, page by page.
+//! The journal returns what was appended, from any tick and from any event, page by page.
 
 use super::ConformanceSubject;
 use super::fixtures::{body, commit, creation, empty, first_ticks, ticks};

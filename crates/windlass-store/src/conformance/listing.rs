@@ -1,4 +1,4 @@
-//! Runs are listed newest first, page by page, all or those that fit.
+//! Runs are listed newest first, page by page, all of them or those that match a filter.
 
 use windlass_value::{BlobHash, Timestamp};
 
@@ -66,7 +66,7 @@ fn names(rows: &[RunRow]) -> Vec<&str> {
     rows.iter().map(|row| &*row.run).collect()
 }
 
-/// Every part of a filter, alone and together with others: the pages of three are the same as all that fit.
+/// Every part of a filter, alone and combined with others: the pages of three together equal all matching runs.
 pub(super) fn check_filters(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     for number in 0..24i64 {
@@ -162,7 +162,7 @@ pub(super) fn check_filters(subject: &mut dyn ConformanceSubject) {
     assert_eq!(few(&orders, 1), [], "Orders are pending, paused, waiting, …: none of them runs");
 }
 
-/// A filter with the parts of two, unless both say something of the same.
+/// Combines two filters; returns `None` if both constrain the same field differently.
 fn merge_filters(one: &RunFilter, other: &RunFilter) -> Option<RunFilter> {
     fn either<T: Clone + PartialEq>(one: &Option<T>, other: &Option<T>) -> Option<Option<T>> {
         match (one, other) {

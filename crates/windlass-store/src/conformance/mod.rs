@@ -1,7 +1,7 @@
-//! What every store promises, one module for each promise. A store is one that passes all of them.
+//! The conformance suite of stores, one module for each guarantee. A store must pass all of them.
 //!
-//! Checks panic with what they have found, as tests do. A crate with a store of its own implements [`Subject`] in its tests
-//! and calls [`run_all`].
+//! Checks panic with their findings, as tests do. A crate with its own store implements [`ConformanceSubject`] in
+//! its tests and calls [`run_all`].
 
 pub mod batches;
 mod change_mark;
@@ -32,36 +32,37 @@ use windlass_value::BlobHash;
 
 use crate::Store;
 
-/// A store under examination.
+/// A store under test.
 pub trait ConformanceSubject {
     fn store(&self) -> Arc<dyn Store>;
 
-    /// The process dies without a word, and another one opens what is on the disk. `store` gives that one from now on;
-    /// the owners of the old one are dead.
+    /// Simulates a process that dies without cleanup and another one that opens the files.
+    ///
+    /// From then on `store` returns the new process's store; the owners of the old one are dead.
     fn crash(&mut self);
 
-    /// Changes a byte of the journal row that holds this tick, behind the store's back.
+    /// Changes a byte of the journal row that holds this tick, bypassing the store.
     fn damage_journal(&mut self, run: &str, tick: u64);
 
-    /// Changes a byte of a blob, behind the store's back.
+    /// Changes a byte of a blob, bypassing the store.
     fn damage_blob(&mut self, hash: &BlobHash);
 
-    /// Changes a byte of a record, behind the store's back.
+    /// Changes a byte of a record, bypassing the store.
     fn damage_record(&mut self, kind: &str, key: &str);
 
-    /// How many syncs there were, if the store counts them.
+    /// Returns the number of syncs, if the store counts them.
     fn syncs(&self) -> Option<u64> {
         None
     }
 }
 
-/// A promise and its check.
+/// A guarantee of the store and its check.
 pub struct StoreGuarantee {
     pub name: &'static str,
     pub check: fn(&mut dyn ConformanceSubject),
 }
 
-/// All promises, in the order in which they are checked.
+/// All guarantees, in the order in which they are checked.
 pub const STORE_GUARANTEES: &[StoreGuarantee] = &[
     StoreGuarantee { name: "append compares before it appends", check: compare_and_append::check },
     StoreGuarantee { name: "a writer with an old epoch changes nothing", check: fencing::check },

@@ -1,4 +1,4 @@
-//! Two owners at a time are impossible, whoever asks and however many ask at once.
+//! A run never has two owners, no matter which processes claim it and how many claim concurrently.
 
 use std::sync::Barrier;
 
@@ -41,7 +41,7 @@ fn sequential_claims(subject: &mut dyn ConformanceSubject) {
     assert_eq!(store.claim("r", &second.name).expect("claim"), ClaimResult::Ended);
 }
 
-/// Each run is answered for by itself, as if it had been claimed alone.
+/// Each run of a batched claim gets the result it would get if it were claimed alone.
 fn batched_claims(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     let (me, other) = (store.open_owner().expect("an owner"), store.open_owner().expect("an owner"));

@@ -1,4 +1,4 @@
-//! Records are found by kind and key, and changed all together or not at all.
+//! Records are found by kind and key, and a set of changes is applied completely or not at all.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_eq!(first, expected);
     assert_ne!(first.revision, 0, "0 stands for a record that is not there");
 
-    // The second of three is refused: none has happened.
+    // The second of three changes is refused: none is applied.
     let late = vec![
         put("token", "c", "new"),
         put("token", "b", "changed").with_expected_revision(0),
@@ -81,7 +81,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert!(findings.len() == 1 && findings[0].contains("record"), "{findings:?}");
 }
 
-/// In order of the keys' bytes, also where they hold the byte 0 or more than ASCII.
+/// Keys are ordered by their bytes, also where they contain the byte 0 or non-ASCII characters.
 fn pages(store: &Arc<dyn Store>) {
     let names = ["a", "a\u{0}0000000001", "a\u{0}0000000002", "a/b", "aa", "é", "😀"];
     let changes = names.iter().rev().map(|key| put("version", key, key)).collect();

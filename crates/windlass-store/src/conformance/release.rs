@@ -1,4 +1,4 @@
-//! A run that was given back is anybody's.
+//! Any owner can claim a run that was released.
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, run_row, ticks, verdict};

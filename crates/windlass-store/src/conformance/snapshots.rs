@@ -1,4 +1,4 @@
-//! The newest snapshot at or before a tick is found; the same tick twice is one snapshot.
+//! The newest snapshot at or before a tick is found; writing the same tick twice yields one snapshot.
 
 use super::ConformanceSubject;
 use super::fixtures::{body, commit, creation, empty, snapshot, ticks};

@@ -1,4 +1,4 @@
-//! One timer for each run; due ones come earliest first, and a run that has ended has none.
+//! Each run has one timer; due timers are returned earliest first, and a run that has ended has none.
 
 use windlass_value::Timestamp;
 

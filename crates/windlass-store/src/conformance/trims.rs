@@ -1,4 +1,4 @@
-//! Trimming takes what a snapshot has replaced, and never the knowledge of where the journal stands.
+//! Trimming deletes what a snapshot has replaced, and never the journal's position.
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, first_ticks, run_row, snapshot, ticks, verdict};

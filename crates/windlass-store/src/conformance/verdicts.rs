@@ -1,4 +1,4 @@
-//! Batches of one transaction do not depend on each other, and a refused one leaves nothing behind.
+//! Batches of one transaction are independent of each other, and a refused batch leaves no trace.
 
 use windlass_value::{BlobHash, Timestamp};
 

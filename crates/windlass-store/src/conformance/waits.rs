@@ -1,4 +1,4 @@
-//! What runs wait for somebody to answer is written with the batch that changes it, and goes with the run.
+//! Waits for an external answer are written with the batch that changes them and are removed with the run.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let second = store.waits(None, first[1].position, 2).expect("read");
     assert_eq!((first.len(), second.len(), &*second[0].run), (2, 1, "s"), "page by page");
 
-    // What goes on keeps its place; a batch that says nothing changes nothing, and one that is refused neither.
+    // A wait that stays open keeps its position; a batch without waits, or a refused batch, changes nothing.
     commit(&store, vec![waits("r", &[wait("c", 4), wait("b", 9)]), empty("s", 0)]);
     assert_eq!(open(&store, None), ["r:b", "s:a", "r:c"]);
     assert_eq!(store.waits(Some("r"), 0, 1).expect("read")[0].wait, wait("b", 9));
@@ -51,7 +51,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_eq!(open(&store, None), ["r:b", "r:c"]);
     commit(&store, vec![RunBatch { status: Some(status(RunStatus::Paused, 9)), ..empty("r", 0) }]);
     assert_eq!(open(&store, Some("r")).len(), 2);
-    // The end counts for more than what the same batch says.
+    // A final status takes precedence over the waits of the same batch.
     let ended = Some(status(RunStatus::Failed, 9));
     commit(&store, vec![RunBatch { status: ended, ..waits("r", &[wait("d", 1)]) }]);
     assert_eq!(open(&store, None), Vec::<String>::new(), "who has ended waits for nobody");

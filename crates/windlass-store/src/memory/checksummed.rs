@@ -1,4 +1,4 @@
-//! Rows with their checksum, so that damage can be modelled and is noticed on reading.
+//! Rows with their checksum, so that tests can model damage and reads detect it.
 
 use windlass_value::BlobHash;
 
@@ -40,7 +40,7 @@ impl<R: HasChecksum> Checksummed<R> {
     }
 }
 
-/// A blob under its hash.
+/// A blob stored under its hash.
 #[derive(Clone)]
 pub(super) struct BlobRow {
     pub hash: BlobHash,

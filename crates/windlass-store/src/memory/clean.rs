@@ -54,7 +54,7 @@ impl StoreClean for MemoryStore {
 }
 
 impl DiskImage {
-    /// At most so many of a tree.
+    /// Removes at most `max_runs` runs of a tree.
     fn remove(&mut self, run: &str, before: Timestamp, max_runs: usize) -> TreeRemoval {
         let root = self.run(run).filter(|run| self.is_root(run)).map(|run| run.row.number);
         let Some(tree) = root.and_then(|root| self.tree(root, before)) else { return TreeRemoval::default() };
@@ -67,7 +67,7 @@ impl DiskImage {
         run.row.parent.as_ref().is_none_or(|parent| self.run(parent).is_none())
     }
 
-    /// A run and all below it, parents first. None if one of them may not go.
+    /// Returns a run and all its descendants, parents first; `None` if one of them may not be removed.
     fn tree(&self, root: i64, before: Timestamp) -> Option<Vec<i64>> {
         let mut called: HashMap<&Arc<str>, Vec<i64>> = HashMap::new();
         for (number, run) in &self.runs {

@@ -1,4 +1,4 @@
-//! What the modelled disk holds, and how each write changes it.
+//! The content of the modelled disk and the changes each write makes to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,16 +20,16 @@ pub(super) struct DiskImage {
     pub blobs: HashMap<BlobHash, Checksummed<BlobRow>>,
     /// The runs that have written each blob.
     pub blob_runs: HashMap<BlobHash, BTreeSet<i64>>,
-    /// Runs that were removed, with what they have left.
+    /// Removed runs, with the data that still has to be freed.
     pub removed_runs: BTreeMap<i64, StoredRunImage>,
-    /// Every request id a run was ever sent, and where its message is if nobody has consumed it.
+    /// Every request id a run was ever sent, and the position of its message while it is unconsumed.
     pub requests: HashMap<Arc<str>, HashMap<Arc<str>, Option<u64>>>,
-    /// Messages nobody has consumed, by position, which is the order of arrival.
+    /// Unconsumed messages by position, which is the order of arrival.
     pub unconsumed: BTreeMap<u64, InboxRow>,
-    /// The positions in `unread` of each run.
+    /// The positions in `unconsumed` of each run.
     pub unconsumed_by_run: HashMap<Arc<str>, BTreeSet<u64>>,
     pub timers: BTreeSet<(Timestamp, i64)>,
-    /// What runs wait for, by position, with the run's number.
+    /// Open waits by position, with the run's number.
     pub waits: BTreeMap<i64, (i64, WaitRow)>,
     /// By kind and key.
     pub records: BTreeMap<(String, String), Checksummed<RecordRow>>,
@@ -62,7 +62,7 @@ impl DiskImage {
         verdict
     }
 
-    /// Everything that can refuse a batch is looked at before anything is written.
+    /// Evaluates every condition that can refuse a batch before anything is written.
     fn verdict_for(&self, batch: &RunBatch) -> BatchVerdict {
         if !batch.is_sound() {
             return BatchVerdict::Conflict;
@@ -183,7 +183,7 @@ impl DiskImage {
         }
     }
 
-    /// A wait that goes on keeps its position.
+    /// Replaces a run's waits. A wait that stays open keeps its position.
     pub(crate) fn set_waits(&mut self, number: i64, waits: Vec<WaitRow>) {
         self.waits.retain(|_, (run, wait)| *run != number || waits.iter().any(|stays| stays.path == wait.path));
         for wait in waits {
@@ -205,7 +205,8 @@ impl DiskImage {
         }
     }
 
-    /// A request that came without a message (from inside the owner's process) is remembered all the same.
+    /// Marks a request as consumed. A request that came without a message (from inside the owner's process) is recorded
+    /// too.
     pub(crate) fn consume(&mut self, run: &Arc<str>, request_id: &Arc<str>) {
         let before = self.requests.entry(run.clone()).or_default().insert(request_id.clone(), None);
         if let Some(Some(position)) = before {
@@ -216,7 +217,7 @@ impl DiskImage {
         }
     }
 
-    /// For a run that does not exist yet the message waits; for one that has ended it is dropped.
+    /// Delivers a message. It waits for a run that does not exist yet and is dropped for a run that has ended.
     fn send(&mut self, message: InboxRow) {
         let ended = self.run(&message.run).is_some_and(|run| run.row.status.is_final());
         if !ended && !self.is_known_request(&message.run, &message.request_id) {
@@ -224,7 +225,8 @@ impl DiskImage {
         }
     }
 
-    /// For a run that does not exist yet the request alone is remembered, as if it had been consumed.
+    /// Delivers a cancellation. For a run that does not exist yet only the request is recorded, as if it had been
+    /// consumed.
     fn cancel(&mut self, message: InboxRow) {
         match self.run(&message.run).is_some() {
             true => self.send(message),
@@ -265,7 +267,8 @@ impl StoredRunImage {
         self.iterations.retain(|_, rows| !rows.is_empty());
     }
 
-    /// Without a snapshot to start from nothing goes, and the newest row stays: it says how far the journal is.
+    /// Trims the journal. Nothing is deleted without a snapshot to start from, and the newest row stays: it holds the
+    /// journal's position.
     fn trim(&mut self, before: u64) {
         let Some(newest_snapshot) = self.snapshots.last_key_value().map(|(tick, _)| *tick) else { return };
         let before = before.min(newest_snapshot);

@@ -1,7 +1,8 @@
-//! A store in memory that models a disk: a write is durable once its sync is done, and a crash forgets the rest.
+//! An in-memory store that models a disk: a write is durable once it is synced, and a crash discards the rest.
 //!
-//! Every write call is staged, synced and only then visible; so a crash before the sync loses exactly that call, and a
-//! crash after it keeps the call though the caller was never told. Those are the two faces of every real crash.
+//! Every write call is staged, synced and only then visible. So a crash before the sync loses exactly that call,
+//! and a crash after the sync keeps the call although its caller got no answer. These are the two outcomes of every
+//! real crash.
 
 mod checksummed;
 mod clean;
@@ -21,20 +22,20 @@ use crate::{
 };
 use image::DiskImage;
 
-/// What the next write meets.
+/// The fault that the next write encounters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The disk is full: nothing is written, the store goes on.
+    /// The disk is full: nothing is written, and the store stays usable.
     Full,
-    /// Another process holds the write lock too long: nothing is written, the store goes on.
+    /// Another process holds the write lock too long: nothing is written, and the store stays usable.
     Busy,
     /// The write itself fails; the store stops.
     WriteFailed,
-    /// The sync fails, so nobody knows what is on the disk; the store stops.
+    /// The sync fails, so the content of the disk is unknown; the store stops.
     SyncFailed,
 }
 
-/// Where a planned crash happens.
+/// The point within a write call at which a planned crash happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CrashPoint {
     BeforeSync,
@@ -52,9 +53,9 @@ struct Disk {
     image: DiskImage,
     syncs: u64,
     faults: VecDeque<Fault>,
-    /// How many write calls until the fault.
+    /// The number of write calls until the fault.
     scheduled_fault: Option<(u64, Fault)>,
-    /// How many write calls until the crash, and where in that call.
+    /// The number of write calls until the crash, and the point within that call.
     crash: Option<(u64, CrashPoint)>,
     stopped: Option<StoreError>,
 }
@@ -64,50 +65,51 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
-    /// How many syncs were done.
+    /// Returns the number of completed syncs.
     pub fn syncs(&self) -> u64 {
         self.disk().syncs
     }
 
-    /// The machine goes down and comes up again: a store with all that was synced, and no owner alive.
+    /// Simulates a machine crash and restart: returns a store with everything that was synced, and no live owner.
     pub fn crash(&self) -> MemoryStore {
         let disk = Disk { image: self.disk().image.clone(), ..Disk::default() };
         MemoryStore { disk: Mutex::new(disk), owners: Arc::default() }
     }
 
-    /// The next write call meets this fault. Several calls queue up, one fault for each write.
+    /// Makes the next write call fail with this fault. Several calls queue up, one fault for each write.
     pub fn fail_next(&self, fault: Fault) {
         self.disk().faults.push_back(fault);
     }
 
-    /// The n-th write call from now (1 is the next) meets this fault.
+    /// Makes the n-th write call from now (1 is the next) fail with this fault.
     pub fn fail_nth(&self, n: u64, fault: Fault) {
         self.disk().scheduled_fault = Some((n, fault));
     }
 
-    /// The n-th write call from now (1 is the next) is written but not synced: lost, and the store stops.
+    /// Crashes in the n-th write call from now (1 is the next), before its sync: the write is lost, and the store stops.
     pub fn crash_before_sync(&self, n: u64) {
         self.disk().crash = Some((n, CrashPoint::BeforeSync));
     }
 
-    /// The n-th write call from now (1 is the next) is synced, but its caller is not told: the store stops.
+    /// Crashes in the n-th write call from now (1 is the next), after its sync: its caller gets no answer, the store
+    /// stops.
     pub fn crash_after_sync(&self, n: u64) {
         self.disk().crash = Some((n, CrashPoint::AfterSync));
     }
 
-    /// Flips a bit in the journal row that holds this tick. False if there is none.
+    /// Flips a bit in the journal row that holds this tick. Returns false if there is none.
     pub fn damage_journal(&self, run: &str, tick: u64) -> bool {
         let mut disk = self.disk();
         let row = disk.image.run_mut(run).and_then(|run| run.journal.range_mut(..=tick).next_back());
         row.map(|(_, row)| row.damage()).is_some()
     }
 
-    /// Flips a bit in a blob. False if there is none.
+    /// Flips a bit in a blob. Returns false if there is none.
     pub fn damage_blob(&self, hash: &BlobHash) -> bool {
         self.disk().image.blobs.get_mut(hash).map(|blob| blob.damage()).is_some()
     }
 
-    /// Flips a bit in a record. False if there is none.
+    /// Flips a bit in a record. Returns false if there is none.
     pub fn damage_record(&self, kind: &str, key: &str) -> bool {
         let mut disk = self.disk();
         let record = disk.image.records.get_mut(&(kind.to_owned(), key.to_owned()));
@@ -251,7 +253,7 @@ impl StoreWrite for MemoryStore {
     }
 }
 
-/// The sign of life of an owner in this process.
+/// Liveness guard of an owner in this process.
 struct OwnerGuard {
     name: String,
     owners: Arc<Mutex<HashSet<String>>>,
@@ -265,7 +267,7 @@ impl Drop for OwnerGuard {
 
 impl StoreOwners for MemoryStore {
     fn open_owner(&self) -> Result<Owner, StoreError> {
-        // Counted over all stores, so that no name comes again after a crash.
+        // Counted over all stores, so that no name is reused after a crash.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         self.disk().refuse_if_stopped()?;
         let name = format!("memory-{}", NEXT.fetch_add(1, Ordering::Relaxed));

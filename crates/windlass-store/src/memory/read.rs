@@ -21,7 +21,7 @@ impl MemoryStore {
         Ok(read(&disk.image))
     }
 
-    /// Looks at one run; a run that does not exist has nothing.
+    /// Reads one run; returns the default for a run that does not exist.
     fn read_run<T: Default>(&self, run: &str, read: impl FnOnce(&StoredRunImage) -> T) -> Result<T, StoreError> {
         self.read_image(|image| image.run(run).map(read).unwrap_or_default())
     }
@@ -81,7 +81,7 @@ impl StoreRead for MemoryStore {
     fn journal_by_event(&self, run: &str, from: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError> {
         self.try_read_run(run, |run| {
             let holds = |row: &JournalRow| row.events > 0 && row.first_event + u64::from(row.events) > from;
-            // Backwards from the end, because readers of events mostly want the newest.
+            // Backwards from the end, because readers of events usually need the newest.
             let newer = run.journal.values().rev();
             let newer = newer.take_while(|row| row.row.events == 0 || holds(&row.row));
             let mut rows: Vec<_> = newer.filter(|row| holds(&row.row)).collect();

@@ -50,7 +50,7 @@ pub(crate) struct FlawedStore {
     flaw: Flaw,
     pub inner: MemoryStore,
     pub before_last_write: Mutex<MemoryStore>,
-    /// The blobs of runs that stay went with those of one that was removed.
+    /// The blobs of remaining runs were lost together with those of a removed run.
     lost_all: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! What several test files need.
+//! Helpers shared by several test files.
 #![allow(dead_code, reason = "not every test file needs all of it")]
 
 pub(crate) mod flawed;
