@@ -1,4 +1,4 @@
-//! How fast this disk commits: through the store, and by bare append and sync of one small file.
+//! Measures the commit rate of this disk: through the store, and with a bare append and sync of one small file.
 //!
 //! `cargo run --release -p windlass-store-sqlite --example commit_rate -- <directory> [seconds per round] [checkpoint pages]`
 
@@ -48,7 +48,7 @@ fn measure_opening(directory: &Path) -> BenchResult<()> {
     Ok(())
 }
 
-/// Alternates between the ways to commit, so that a busy neighbour disturbs all of them.
+/// Alternates between the ways to commit, so that other load on the machine affects all of them.
 fn measure_lone(directory: &Path, round: Duration, checkpoint_pages: u32) -> BenchResult<()> {
     let synced = SqliteOptions { checkpoint_pages, ..SqliteOptions::default() };
     let mut direct = LoneRun::new(directory, "lone", synced.clone())?;
@@ -76,7 +76,7 @@ fn measure_lone(directory: &Path, round: Duration, checkpoint_pages: u32) -> Ben
     Ok(())
 }
 
-/// The fastest round counts: what slowed the others down was somebody else.
+/// The fastest round: slower rounds were slowed down by other load.
 #[derive(Clone, Copy, Default)]
 struct BestRound {
     rate: f64,
@@ -135,7 +135,7 @@ fn next_batch(run: &Arc<str>, tick: u64) -> RunBatch {
     RunBatch { run: run.clone(), owner_epoch: 1, expected_ticks: tick, record: Some(record), ..RunBatch::default() }
 }
 
-/// One run that does one commit for each of its turns.
+/// One run that makes one commit per iteration.
 struct LoneRun {
     store: Arc<SqliteStore>,
     run: Arc<str>,

@@ -1,4 +1,4 @@
-//! One run's part of a transaction: first everything that can refuse it, then the writes.
+//! One run's part of a transaction: first every check that can refuse it, then the writes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ enum BatchCheck<'b> {
     New(&'b NewRun),
 }
 
-/// Looks at the tables, never at what this process remembers: another one may have written since.
+/// Checks a batch against the tables, never against cached state: another process may have written in the meantime.
 fn check_batch<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> SqliteResult<BatchCheck<'b>> {
     if !batch.is_sound() {
         return Ok(BatchCheck::Refused(BatchVerdict::Conflict));
@@ -80,8 +80,9 @@ fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> SqliteResult
     Ok(false)
 }
 
-/// A run that begins with a status has it from the beginning: most small runs end in the batch that makes them, and a row
-/// that is written once is in each index once.
+/// Inserts the row of a new run with its initial status.
+///
+/// Most small runs end in the batch that creates them, and a row that is written once is in each index once.
 fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> SqliteResult<i64> {
     let mut insert = transaction.prepare_cached(
         "INSERT INTO runs (number, id, plan, definition, dialect, status, owner, epoch, created_at, changed_at, parent,
@@ -110,12 +111,12 @@ fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> Sqli
     ])?)
 }
 
-/// A run in a transaction.
+/// Writes one run within a transaction.
 #[derive(Clone, Copy)]
 struct RunWriter<'t> {
     transaction: &'t Transaction<'t>,
     number: i64,
-    /// Its row was made in this transaction, and has its status.
+    /// The run's row was created in this transaction and already has its status.
     is_new: bool,
 }
 
@@ -172,7 +173,7 @@ impl RunWriter<'_> {
         Ok(())
     }
 
-    /// Whoever writes a blob needs it, whoever wrote it before.
+    /// Stores blobs and records this run as a writer of each, even if another run has stored the blob before.
     fn blobs(self, blobs: &[(BlobHash, Vec<u8>)]) -> SqliteResult<()> {
         for (hash, body) in blobs {
             let mut insert = self
@@ -206,7 +207,7 @@ impl RunWriter<'_> {
         Ok(())
     }
 
-    /// A wait that goes on keeps its position.
+    /// Replaces the run's waits. A wait that stays open keeps its position.
     fn waits(self, waits: &[WaitRow]) -> SqliteResult<()> {
         let mut select = self.transaction.prepare_cached("SELECT path FROM waits WHERE run = ?1")?;
         let known = select.query_map([self.number], |row| row.get(0))?.collect::<rusqlite::Result<Vec<Arc<str>>>>()?;
@@ -230,7 +231,8 @@ impl RunWriter<'_> {
         Ok(())
     }
 
-    /// Without a snapshot to start from nothing goes, and the newest row stays: it says how far the journal is.
+    /// Trims the journal. Nothing is deleted without a snapshot to start from, and the newest row stays: it holds the
+    /// journal's position.
     fn trim(self, before: u64) -> SqliteResult<()> {
         let mut newest = self.transaction.prepare_cached("SELECT max(tick) FROM snapshots WHERE run = ?1")?;
         let Some(newest) = newest.query_row([self.number], |row| row.get::<_, Option<u64>>(0))? else { return Ok(()) };
@@ -266,8 +268,9 @@ impl RunWriter<'_> {
         Ok(())
     }
 
-    /// A run that has ended waits for nothing and wants nothing. Messages may have come before the run was made; what else
-    /// there is of a new one came with its batch.
+    /// Clears the timer, the waits and the inbox of a run that has ended.
+    ///
+    /// Messages may have arrived before the run was created; everything else of a new run came with its batch.
     fn end(self, run: &Arc<str>) -> SqliteResult<()> {
         let mut update =
             self.transaction.prepare_cached("UPDATE runs SET timer = NULL WHERE number = ?1 AND timer IS NOT NULL")?;
@@ -281,8 +284,9 @@ impl RunWriter<'_> {
     }
 }
 
-/// The row stays, without its body, so that the same request is recognised for ever. One that came without a message
-/// (from inside the owner's process) is remembered all the same.
+/// Marks requests as consumed. The row stays, without its body, so that the same request is recognised for ever.
+///
+/// A request that came without a message (from inside the owner's process) is recorded too.
 pub(crate) fn consume(transaction: &Transaction<'_>, run: &Arc<str>, consumed: &[Arc<str>]) -> SqliteResult<()> {
     for request_id in consumed {
         let mut upsert = transaction.prepare_cached(
@@ -294,7 +298,7 @@ pub(crate) fn consume(transaction: &Transaction<'_>, run: &Arc<str>, consumed: &
     Ok(())
 }
 
-/// For a run that does not exist yet the message waits; for one that has ended it is dropped.
+/// Delivers a message. It waits for a run that does not exist yet and is dropped for a run that has ended.
 fn send(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<()> {
     let mut select = transaction.prepare_cached("SELECT status FROM runs WHERE id = ?1")?;
     let status: Option<String> = select.query_row([&message.run], |row| row.get(0)).optional()?;
@@ -305,7 +309,8 @@ fn send(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<()> {
     Ok(())
 }
 
-/// For a run that does not exist yet the request alone is remembered, as if it had been consumed: it has nobody to wake.
+/// Delivers a cancellation. For a run that does not exist yet only the request is recorded, as if it had been
+/// consumed: there is no owner to wake.
 fn cancel(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<()> {
     match find(transaction, &message.run)? {
         Some(_) => send(transaction, message),
@@ -313,7 +318,7 @@ fn cancel(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<()>
     }
 }
 
-/// False if the request is known already.
+/// Stores a message. Returns false if the request is already known.
 pub(crate) fn put_message(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<bool> {
     let InboxRow { run, request_id, body, at } = message;
     let mut insert = transaction.prepare_cached(

@@ -1,8 +1,8 @@
-//! Removing runs, in transactions that are short enough for others to write in between.
+//! Removing runs, in transactions short enough for other writers to proceed in between.
 //!
-//! A run leaves every listing at once; its rows go piece by piece, under a number that nobody else gets meanwhile. A blob
-//! goes with the last run that has written it: whoever writes the same bytes later writes the blob anew, in the same
-//! transaction as what refers to it.
+//! A run leaves every listing at once; its rows are deleted piece by piece, under a number that is not reused
+//! meanwhile. A blob is deleted with the last run that has written it: a run that writes the same bytes later
+//! writes the blob anew, in the same transaction as the reference to it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,14 +16,15 @@ use crate::SqliteStore;
 use crate::error::SqliteResult;
 use crate::schema::unfinished;
 
-/// Rows, and roughly bytes, that one call of `sweep` frees.
+/// Maximum number of rows, and approximate maximum number of bytes, that one call of `sweep` frees.
 const MAX_ROWS_PER_SWEEP: u32 = 256;
 const MAX_BYTES_PER_SWEEP: u64 = 16 * 1024 * 1024;
 
-/// A transaction that has taken this long takes up no further run: others want to write. Its commit comes on top.
+/// After this time a transaction starts on no further run, so that other writers can proceed. The commit comes on
+/// top.
 const MAX_WRITE_TIME: Duration = Duration::from_millis(25);
 
-/// A run, `?1`, and all below it, parents first.
+/// SQL for a run, `?1`, and all its descendants, parents first.
 macro_rules! tree {
     ($root:literal) => {
         concat!(
@@ -35,7 +36,7 @@ macro_rules! tree {
     };
 }
 
-/// Somebody in the tree has not ended, or not long enough ago, or was written by a newer program.
+/// SQL condition: a run of the tree has not ended, ended too recently, or was written by a newer program.
 macro_rules! is_needed {
     ($root:literal, $before:literal, $format:literal) => {
         concat!(
@@ -128,7 +129,7 @@ impl StoreClean for SqliteStore {
     }
 }
 
-/// As much of a tree as so many rows are.
+/// Removes as much of a tree as the row budget allows.
 fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mut usize) -> SqliteResult<TreeRemoval> {
     let mut select = transaction.prepare_cached(IS_REMOVABLE)?;
     let root: Option<i64> = select.query_row(params![run, before.0, RUN_FORMAT], |row| row.get(0)).optional()?;
@@ -137,7 +138,7 @@ fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mu
     let tree = select.query_map([root], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let tree = tree.collect::<rusqlite::Result<Vec<(i64, String)>>>()?;
     let mut removed = TreeRemoval::default();
-    // From below, the root last: until then it leads to the rest.
+    // Descendants first, the root last: until then the root leads to the rest.
     for (number, id) in tree.iter().rev() {
         if *rows == 0 {
             removed.more = true;
@@ -149,7 +150,7 @@ fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mu
     Ok(removed)
 }
 
-/// Gives how many rows that was.
+/// Removes a run from every listing. Returns the number of deleted rows.
 fn detach_run(transaction: &Transaction<'_>, number: i64, id: &str) -> SqliteResult<usize> {
     let mut rows = transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
@@ -158,7 +159,7 @@ fn detach_run(transaction: &Transaction<'_>, number: i64, id: &str) -> SqliteRes
     Ok(rows)
 }
 
-/// What one call frees.
+/// The progress of one `sweep` call.
 struct Sweeper<'t> {
     transaction: &'t Transaction<'t>,
     rows: u32,
@@ -182,13 +183,13 @@ impl Sweeper<'_> {
         self.rows == 0 || self.swept.bytes >= MAX_BYTES_PER_SWEEP
     }
 
-    /// A run that has left.
+    /// Returns the next removed run that has rows left.
     fn next(&self) -> SqliteResult<Option<i64>> {
         let mut select = self.transaction.prepare_cached("SELECT min(number) FROM leaving")?;
         Ok(select.query_row([], |row| row.get(0))?)
     }
 
-    /// A long row may lie on thousands of pages: the bytes are looked at after each.
+    /// Frees the rows of a run. A long row may span thousands of pages, so the byte budget is checked after each row.
     fn free_rows(&mut self, number: i64) -> SqliteResult<()> {
         const TABLES: [(&str, &str); 3] = [
             (

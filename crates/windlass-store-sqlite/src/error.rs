@@ -1,11 +1,11 @@
-//! From what SQLite says to what a person can act on.
+//! Conversion of SQLite errors into errors that an operator can act on.
 
 use std::path::Path;
 
 use rusqlite::ffi;
 use windlass_store::{StoreError, StoreErrorKind};
 
-/// What can end a transaction: SQLite itself, or something we found.
+/// The reason why a transaction ended: an SQLite error, or an error found by the store.
 pub(crate) enum SqliteStoreError {
     Sqlite(rusqlite::Error),
     Store(StoreError),
@@ -34,7 +34,7 @@ impl SqliteStoreError {
     }
 }
 
-/// A row whose checksum does not fit.
+/// The error for a row whose checksum does not match.
 pub(crate) fn damaged_row(table: &str, row: impl std::fmt::Display, file: &Path) -> StoreError {
     let message = format!("Table {table}, row {row} is damaged: its checksum does not match.");
     damaged(message, file)
@@ -86,15 +86,15 @@ fn from_sqlite(error: &rusqlite::Error, file: &Path) -> StoreError {
 
 fn error_kind(error: &rusqlite::Error) -> StoreErrorKind {
     let rusqlite::Error::SqliteFailure(failure, _) = error else {
-        // A column of the wrong type, a number out of range: SQLite is well, the content is not.
+        // A column of the wrong type or a number out of range: SQLite works, the content is wrong.
         return StoreErrorKind::Damaged;
     };
     match (failure.extended_code, failure.extended_code & 0xff) {
-        // The shared index could not grow; nothing was written to the journal.
+        // The shared-memory index could not grow; nothing was written to the journal.
         (ffi::SQLITE_IOERR_SHMSIZE, _) | (_, ffi::SQLITE_FULL) => StoreErrorKind::Full,
         (ffi::SQLITE_IOERR_SHORT_READ | ffi::SQLITE_IOERR_DATA, _) => StoreErrorKind::Damaged,
         (_, ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED) => StoreErrorKind::Busy,
-        // A missing table or column, a row that breaks a constraint: somebody else has changed the file.
+        // A missing table or column, or a violated constraint: another program has changed the file.
         (_, ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB | ffi::SQLITE_ERROR | ffi::SQLITE_CONSTRAINT) => {
             StoreErrorKind::Damaged
         }
@@ -106,8 +106,10 @@ fn is_write(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqliteFailure(failure, _) if failure.extended_code == ffi::SQLITE_IOERR_WRITE)
 }
 
-/// SQLite tells a write that the system refuses for the size of the file as it tells one that the disk has failed. It was that if
-/// the database or its log has come to the limit: the last write before has filled it up.
+/// Returns the process's file size limit if the database or its log has reached it.
+///
+/// SQLite reports a write that the system refuses because of the file size in the same way as a failed disk. The
+/// size was the cause if the database or its log is at the limit: the last write before has filled it up.
 fn exceeded_size_limit(file: &Path) -> Option<u64> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current?;
     let log = format!("{}-wal", file.display());
@@ -116,7 +118,7 @@ fn exceeded_size_limit(file: &Path) -> Option<u64> {
     (largest + MAX_WRITE_BYTES >= limit).then_some(limit)
 }
 
-/// The most that SQLite writes at once: a page, and what the log puts before it.
+/// Maximum size of one SQLite write: a page and the log's frame header.
 const MAX_WRITE_BYTES: u64 = 64 * 1024 + 24;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The embedded store: one SQLite file, shared by all processes that work on it.
+//! The embedded store: one SQLite file, shared by all processes that use it.
 
 mod append;
 mod clean;
@@ -24,7 +24,7 @@ use crate::error::SqliteResult;
 pub use crate::open::{SqliteOptions, SyncMode};
 use crate::write_lock::FairLock;
 
-/// How many idle connections for reading are kept.
+/// Maximum number of idle read connections in the pool.
 const MAX_IDLE_READERS: usize = 4;
 
 pub struct SqliteStore {
@@ -33,12 +33,12 @@ pub struct SqliteStore {
     options: SqliteOptions,
     writer: FairLock<Connection>,
     readers: Mutex<Vec<Connection>>,
-    /// Asked for one thing only, because the mark it gives is its own.
+    /// Used only for the change mark, because SQLite's `data_version` is specific to a connection.
     watcher: Mutex<Option<Connection>>,
     stopped: OnceLock<StoreError>,
 }
 
-/// What the connection that writes is set to.
+/// The settings of the write connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SqliteSettings {
     pub journal_mode: String,
@@ -48,7 +48,7 @@ pub struct SqliteSettings {
 }
 
 impl SqliteStore {
-    /// Opens the store in a directory; makes both if they are missing.
+    /// Opens the store in a directory; creates both if they are missing.
     pub fn open(directory: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let file = directory.join("windlass.db");
         let owners = directory.join("owners");
@@ -84,12 +84,12 @@ impl SqliteStore {
         read().map_err(|trouble| trouble.into_error(&self.file))
     }
 
-    /// One write transaction: durable when it returns, without a trace when it fails.
+    /// Runs one write transaction: durable when it returns, without a trace when it fails.
     fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
         self.transact(|transaction| Ok((work(transaction)?, true)))
     }
 
-    /// The same, but what gives `false` leaves no trace either.
+    /// Runs one write transaction that is rolled back if `work` returns `false`.
     fn write_if(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<bool>) -> Result<bool, StoreError> {
         self.transact(|transaction| work(transaction).map(|whether| (whether, whether)))
     }
@@ -97,7 +97,7 @@ impl SqliteStore {
     fn transact<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<(T, bool)>) -> Result<T, StoreError> {
         self.refuse_if_stopped()?;
         let mut connection = self.writer.enter()?;
-        // It may have been stopped by the one we waited for.
+        // The transaction that this one waited for may have stopped the store.
         self.refuse_if_stopped()?;
         let attempt = |connection: &mut Connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -111,7 +111,7 @@ impl SqliteStore {
         self.stop_on_io_error(attempt(&mut connection))
     }
 
-    /// One short read transaction on a connection of its own.
+    /// Runs one short read transaction on its own connection.
     fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
         self.refuse_if_stopped()?;
         let idle = locked(&self.readers).pop();
@@ -143,7 +143,8 @@ impl SqliteStore {
         }
     }
 
-    /// After a failed write or sync the cache and the disk may differ, and a second sync would claim success: stop.
+    /// Stops the store after a failed write or sync: the cache and the disk may differ, and a second sync would claim
+    /// success.
     fn stop_on_io_error<T>(&self, outcome: SqliteResult<T>) -> Result<T, StoreError> {
         outcome.map_err(|trouble| {
             let error = trouble.into_error(&self.file);

@@ -1,4 +1,4 @@
-//! Opening and making the file, and the settings of each connection.
+//! Opening and creating the file, and the settings of each connection.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -12,24 +12,24 @@ use crate::error::{SqliteResult, SqliteStoreError, damaged, from_io};
 use crate::schema::{APPLICATION_ID, FORMAT_VERSION, TABLES};
 use crate::write_lock::LockFile;
 
-/// When a commit counts as done.
+/// The point at which a commit counts as done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SyncMode {
-    /// When the disk says that it has it.
+    /// When the disk confirms the write.
     #[default]
     Full,
-    /// When the operating system has it: a power failure may lose commits. For benchmarks only.
+    /// When the operating system has the write: a power failure may lose commits. For benchmarks only.
     Off,
 }
 
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
     pub durability: SyncMode,
-    /// How long to wait for other processes before giving up with `Busy`.
+    /// Time to wait for other processes before failing with `Busy`.
     pub lock_timeout: Duration,
-    /// How many pages of write-ahead log before they are copied into the database.
+    /// Number of write-ahead log pages after which they are copied into the database.
     pub checkpoint_pages: u32,
-    /// A ceiling for the size of the file, in pages of 4 KiB. Tests use it to fill the disk.
+    /// Maximum size of the file, in pages of 4 KiB. Tests use it to fill the disk.
     pub max_pages: Option<u32>,
 }
 
@@ -38,14 +38,14 @@ impl Default for SqliteOptions {
         SqliteOptions {
             durability: SyncMode::Full,
             lock_timeout: Duration::from_secs(10),
-            // A log that is used again does not grow, and then a sync need not write its new size: small is fast.
+            // A log that is reused does not grow, and then a sync need not write its new size: small is fast.
             checkpoint_pages: 1_000,
             max_pages: None,
         }
     }
 }
 
-/// Above this the log file is cut when it starts over; below, its blocks are used again without asking the disk.
+/// Above this size the log file is truncated when it starts over; below it, its blocks are reused without allocation.
 const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
 
 const MAX_CACHED_STATEMENTS: usize = 64;
@@ -62,8 +62,10 @@ pub(crate) fn open_reader(file: &Path, options: &SqliteOptions) -> SqliteResult<
     connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX, options)
 }
 
-/// Copies what a process that died has left in the log into the database, and syncs that. If it died of a failed sync,
-/// part of its log may be in the system's memory only, although it can be read: nothing must be built on it.
+/// Copies the log that a dead process has left into the database, and syncs it.
+///
+/// If the process died of a failed sync, part of its log may exist only in the system's memory although it can be
+/// read: nothing must be built on it.
 pub(crate) fn checkpoint(connection: &Connection, file: &Path) -> Result<(), StoreError> {
     let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     copied.map_err(|error| SqliteStoreError::from(error).into_error(file))
@@ -88,7 +90,7 @@ fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "foreign_keys", false)?;
-    // Plans do not depend on what is bound, so a statement is prepared once and not again with every new number.
+    // Query plans do not depend on bound values, so a statement is prepared once and not again with every new number.
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "wal_autocheckpoint", options.checkpoint_pages)?;
     connection.pragma_update_and_check(None, "journal_size_limit", MAX_LOG_BYTES, |_| Ok(()))?;
@@ -124,8 +126,9 @@ fn check_format(connection: &Connection, file: &Path) -> SqliteResult<()> {
     }
 }
 
-/// A store is made under another name and then renamed, so that a crash leaves a whole store or none; and that needs
-/// one sync of the file and one of the directory, where letting SQLite do it takes about ten.
+/// Creates a store under another name and then renames it, so that a crash leaves a complete store or none.
+///
+/// This needs one sync of the file and one of the directory, where SQLite itself takes about ten.
 fn create_if_missing(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
     if file.exists() {
         return Ok(());
@@ -144,7 +147,7 @@ fn create_directory(directory: &Path) -> Result<(), StoreError> {
     if directory.is_dir() {
         return Ok(());
     }
-    // Runs hold what people would not show to everybody: only the owner may look.
+    // Runs hold confidential data: only the owner may read the directory.
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(|error| from_io(&error, "make the directory", directory))?;
     match directory.parent() {
@@ -156,11 +159,11 @@ fn create_directory(directory: &Path) -> Result<(), StoreError> {
 fn create_store(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
     let temporary = directory.join("windlass.db.new");
     for leftover in ["", "-wal", "-shm", "-journal"] {
-        // What an interrupted try has left behind; usually nothing.
+        // Remove the leftovers of an interrupted attempt; usually there are none.
         let _ = fs::remove_file(directory.join(format!("windlass.db.new{leftover}")));
     }
     write_tables(&temporary, options).map_err(|trouble| trouble.into_error(&temporary))?;
-    // The log and its index get the same mode from SQLite.
+    // SQLite gives the log and its index the same mode.
     let private = fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600));
     private.map_err(|error| from_io(&error, "make private", &temporary))?;
     if options.durability == SyncMode::Full {
@@ -187,7 +190,7 @@ fn write_tables(temporary: &Path, options: &SqliteOptions) -> SqliteResult<()> {
     connection.close().map_err(|(_, error)| SqliteStoreError::from(error))
 }
 
-/// A new name is durable only once its directory is.
+/// Syncs a directory: a new name is durable only once its directory is.
 fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     let synced = File::open(directory).and_then(|opened| opened.sync_all());
     synced.map_err(|error| from_io(&error, "sync the directory", directory))

@@ -1,4 +1,4 @@
-//! Owners are lock files: the system takes the lock from a process that dies, however it dies.
+//! Owners are lock files: the system releases the lock of a process that dies, however it dies.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
@@ -11,8 +11,10 @@ use crate::error::from_io;
 
 const SUFFIX: &str = "lock";
 
-/// Makes a file, locks it and only then gives it the name that others look for, so that nobody sees it unlocked.
-/// Nothing is synced: after a power failure a missing file means what it should, that the owner is dead.
+/// Creates a file, locks it and only then gives it the name that other processes look for, so that it is never seen
+/// unlocked.
+///
+/// Nothing is synced: after a power failure a missing file correctly means that the owner is dead.
 pub(crate) fn open(directory: &Path) -> Result<Owner, StoreError> {
     fs::create_dir_all(directory).map_err(|error| from_io(&error, "make", directory))?;
     let name = fresh_name();
@@ -25,7 +27,7 @@ pub(crate) fn open(directory: &Path) -> Result<Owner, StoreError> {
     Ok(Owner::new(name, OwnerLock { _file: file, path }))
 }
 
-/// Shared probes do not disturb each other, and a name never comes to life again.
+/// Returns whether an owner is alive. Shared probes do not disturb each other, and a name is never reused.
 pub(crate) fn is_alive(directory: &Path, owner: &str) -> Result<bool, StoreError> {
     let is_name = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if !is_name {
@@ -34,14 +36,14 @@ pub(crate) fn is_alive(directory: &Path, owner: &str) -> Result<bool, StoreError
     is_locked(&path_of(directory, owner))
 }
 
-/// Removes the files of the dead, and tells whether somebody lives. What cannot be looked at is left alone.
+/// Removes the files of dead owners and returns whether any owner is alive. Files that cannot be examined stay.
 pub(crate) fn remove_dead_owners(directory: &Path) -> bool {
     let mut any_alive = false;
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
         let is_owner = path.extension().is_some_and(|extension| extension == SUFFIX);
         if is_owner && matches!(is_locked(&path), Ok(false)) {
-            // Whoever else removes it at the same time does the same thing.
+            // Another process that removes the file at the same time does no harm.
             let _ = fs::remove_file(&path);
         } else {
             any_alive = true;
@@ -67,7 +69,7 @@ fn path_of(directory: &Path, owner: &str) -> PathBuf {
     directory.join(format!("{owner}.{SUFFIX}"))
 }
 
-/// Time, process and a random number: never the same twice, also after a restart with the same process id.
+/// Returns a fresh name from time, process and a random number: unique even after a restart with the same process id.
 fn fresh_name() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
     let random = RandomState::new().hash_one(now);
@@ -81,7 +83,7 @@ struct OwnerLock {
 
 impl Drop for OwnerLock {
     fn drop(&mut self) {
-        // A file that stays behind is buried by the next process that opens the store.
+        // The next process that opens the store removes a file that stays behind.
         let _ = fs::remove_file(&self.path);
     }
 }

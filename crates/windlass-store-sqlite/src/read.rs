@@ -47,7 +47,7 @@ impl SqliteStore {
 }
 
 impl SqliteStore {
-    /// Reads what is kept of a run, by its number. There is nothing of a run that does not exist.
+    /// Reads data of a run by its number; returns the default for a run that does not exist.
     fn read_run<T: Default>(
         &self,
         run: &str,
@@ -98,7 +98,7 @@ impl StoreRead for SqliteStore {
     }
 
     fn journal(&self, run: &str, from: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError> {
-        // Starts at the row that may hold tick `from` in its middle, so that nothing before it is walked over.
+        // Starts at the row that may hold tick `from` in its middle, so that earlier rows are not scanned.
         let sql = format!(
             "SELECT {JOURNAL_COLUMNS} FROM journal
              WHERE run = ?1 AND first_tick + ticks > ?2 AND first_tick >= coalesce(
@@ -152,7 +152,7 @@ impl StoreRead for SqliteStore {
         only_failed: bool,
         limit: u32,
     ) -> Result<Vec<IterationHeader>, StoreError> {
-        // The body comes last in a row: what is not asked for is not read.
+        // The body is the last column of a row, so it is not read unless it is selected.
         let failed = if only_failed { "AND failed = 1" } else { "" };
         let sql = format!(
             "SELECT first, last, failed FROM turns
@@ -170,7 +170,7 @@ impl StoreRead for SqliteStore {
     }
 
     fn loops(&self, run: &str) -> Result<Vec<String>, StoreError> {
-        // From one path to the next through the index, instead of over every turn of every loop.
+        // Jumps from one path to the next through the index instead of scanning every iteration of every loop.
         let sql = "WITH RECURSIVE
              found(path) AS (
                  SELECT min(loop_path) FROM turns WHERE run = ?1
@@ -182,12 +182,12 @@ impl StoreRead for SqliteStore {
     }
 }
 
-/// SQLite knows numbers up to 2^63 - 1; what lies beyond is beyond every tick, too.
+/// Saturates a number to 2^63 - 1, the maximum that SQLite stores; no tick is larger.
 fn saturated(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The number under which the run's rows are kept. A run of a newer format is refused.
+/// Returns the number under which the run's rows are stored. A run of a newer format is refused.
 fn number_of(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<i64>> {
     let mut select = transaction.prepare_cached("SELECT number, format FROM runs WHERE id = ?1")?;
     let found: Option<(i64, u32)> = select.query_row([run], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
@@ -196,8 +196,9 @@ fn number_of(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<i6
     Ok(Some(number))
 }
 
-/// The first tick at or after which all rows with events hold `event` or later ones. Events rise with ticks, so it is
-/// found by halving; an index on events would cost a page in every commit.
+/// Returns the first tick at or after which all rows with events hold `event` or later ones.
+///
+/// Event numbers rise with ticks, so a binary search finds it; an index on events would cost a page in every commit.
 fn tick_of_event(transaction: &Transaction<'_>, number: i64, event: u64) -> SqliteResult<u64> {
     let mut probe = transaction.prepare_cached(
         "SELECT first_tick, first_event + events FROM journal WHERE run = ?1 AND first_tick >= ?2 AND events > 0

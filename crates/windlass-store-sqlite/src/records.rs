@@ -1,4 +1,4 @@
-//! Records: what is not part of any run.
+//! Records that belong to no run.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 use windlass_store::backend::record_checksum;

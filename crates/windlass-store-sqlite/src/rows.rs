@@ -1,4 +1,4 @@
-//! From columns to rows. Every body is checked against its checksum here and nowhere else.
+//! Decoding of columns into rows. Every body is checked against its checksum here and nowhere else.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use crate::error::{SqliteResult, damaged, damaged_row};
 
-/// The last column says how far the journal is: its newest row always stays, also when older ones are trimmed.
+/// The last column is the journal's position: its newest row always stays, even when older rows are trimmed.
 pub(crate) const RUN_COLUMNS: &str =
     "number, id, plan, definition, dialect, status, owner, epoch, created_at, changed_at, timer, parent, options,
      options_checksum, result, result_checksum,
@@ -136,7 +136,7 @@ pub(crate) fn record_row(row: &Row<'_>, file: &Path) -> SqliteResult<RecordRow> 
     Ok(found)
 }
 
-/// In every list of columns the checksum is followed by the body, and that by the number of the row.
+/// Checks a checksum. In every list of columns the checksum is followed by the body, and the body by the row number.
 fn check(row: &Row<'_>, column: usize, expected: u32, table: &str, file: &Path) -> SqliteResult<()> {
     match row.get::<_, u32>(column)? == expected {
         true => Ok(()),

@@ -15,7 +15,7 @@ impl StoreScan for SqliteStore {
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         self.read(|transaction| {
             let mut page = Vec::new();
-            // One status at a time: each page comes in order from an index, where any of several would have to be sorted.
+            // One status at a time: each page comes in order from an index, whereas several statuses would have to be sorted.
             for status in statuses(filter) {
                 let query = RunQuery::from_filter(filter, status);
                 let mut select = transaction.prepare_cached(&query.sql())?;
@@ -77,7 +77,7 @@ impl StoreScan for SqliteStore {
     }
 
     fn with_inbox(&self, limit: u32) -> Result<Vec<String>, StoreError> {
-        // Nothing is unread in a run that has ended; a run that is yet to be made counts.
+        // A run that has ended has no unconsumed messages; a run that is yet to be created counts.
         let sql = "SELECT run FROM inbox WHERE consumed = 0 GROUP BY run ORDER BY min(position) LIMIT ?1";
         self.all(sql, [limit], |row, _| Ok(row.get(0)?))
     }
@@ -114,7 +114,7 @@ impl StoreScan for SqliteStore {
     }
 }
 
-/// The statuses that fit; only None if any does.
+/// Returns the statuses that match; a single `None` if any status does.
 fn statuses(filter: &RunFilter) -> Vec<Option<RunStatus>> {
     if filter.statuses.is_empty() {
         return vec![filter.status];
@@ -124,11 +124,11 @@ fn statuses(filter: &RunFilter) -> Vec<Option<RunStatus>> {
     RunStatus::ALL.into_iter().filter(wanted).map(Some).collect()
 }
 
-/// The numbers of a page of runs. `?1` is the number before which it begins, `?2` how many it may hold.
+/// Selects the numbers of a page of runs. `?1` is the number before which it begins, `?2` its maximum length.
 struct RunQuery {
     conditions: Vec<String>,
     parameters: Vec<Value>,
-    /// The index whose order is that of the page, and which has the fewest rows that do not fit.
+    /// The index that has the order of the page and the fewest rows that do not match.
     index: &'static str,
 }
 
@@ -172,15 +172,16 @@ impl RunQuery {
         query
     }
 
-    /// Each question mark of the condition stands for the value.
+    /// Adds a condition. Each question mark in it stands for the value.
     fn and(&mut self, condition: &str, value: impl Into<Value>) {
         self.parameters.push(value.into());
         let placeholder = format!("?{}", 2 + self.parameters.len());
         self.conditions.push(condition.replace('?', &placeholder));
     }
 
-    /// For each status how many were looked at, and how many of those fit. What is looked at comes from one index, by one
-    /// condition; the others are only counted.
+    /// Builds the query that counts, for each status, the examined runs and those of them that match.
+    ///
+    /// The examined rows come from one index, by one condition; the other conditions are only counted.
     fn count_sql(&self) -> String {
         let indexes = [
             ("runs_parent", "parent IS NOT NULL AND"),

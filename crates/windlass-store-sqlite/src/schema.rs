@@ -1,14 +1,16 @@
-//! The tables. Ordinary SQL, so that any SQLite tool can read a store.
+//! The tables, in ordinary SQL, so that any SQLite tool can read a store.
 
-/// "Wind", in the file's header: tells a Windlass store from any other SQLite file.
+/// "Wind" in the file's header: distinguishes a Windlass store from any other SQLite file.
 pub(crate) const APPLICATION_ID: i64 = 0x5769_6E64;
 
-/// The version of the tables. It is raised when a program that does not know the new tables would misread or break them:
-/// that covers new statuses of runs and new meanings of columns. Programs refuse stores of a higher version, so a store must
-/// be upgraded only while no other process has it open.
+/// Version of the tables.
+///
+/// It is raised when a program that does not know the new tables would misread or break them: that covers new run
+/// statuses and new meanings of columns. Programs refuse stores of a higher version, so a store must be upgraded
+/// only while no other process has it open.
 pub(crate) const FORMAT_VERSION: i64 = 1;
 
-/// The statuses of a run that has ended, for SQL. A partial index is used only where a query repeats its condition
+/// SQL condition for a run that has not ended. SQLite uses a partial index only where a query repeats its condition
 /// word for word, so both sides take it from here.
 macro_rules! unfinished {
     () => {
@@ -17,8 +19,8 @@ macro_rules! unfinished {
 }
 pub(crate) use unfinished;
 
-/// The journal is kept in order of arrival: rows clustered by run were measured to be three to five times slower.
-/// Nothing but the journal and its index is touched by an ordinary commit.
+/// The schema. The journal is stored in order of arrival: rows clustered by run were measured to be three to five
+/// times slower. An ordinary commit touches only the journal and its index.
 pub(crate) const TABLES: &str = concat!(
     "
 CREATE TABLE meta (

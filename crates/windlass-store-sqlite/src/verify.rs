@@ -1,4 +1,4 @@
-//! Looks at every page and every row.
+//! Verification of every page and every row.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::rows::{
     run_row, snapshot_row,
 };
 
-/// Damage that stops one check is a finding like any other, and the next check goes on.
+/// Runs all checks. Damage that stops one check is a finding like any other, and the next check runs.
 pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> Vec<String> {
     let mut check = StoreCheck { transaction, file, findings: Vec::new() };
     check.pages();
@@ -97,7 +97,7 @@ impl StoreCheck<'_> {
     }
 }
 
-/// The row without its body, which may be damaged while its numbers are well.
+/// Reads a row without its body, which may be damaged while the numbers are intact.
 fn row_numbers(row: &Row<'_>) -> Result<JournalRow, SqliteStoreError> {
     let (first_tick, ticks, first_event, events) = (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
     Ok(JournalRow { first_tick, ticks, first_event, events, body: Vec::new() })

@@ -1,4 +1,4 @@
-//! The writes.
+//! The write operations.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ pub(crate) fn is_known_request(transaction: &Transaction<'_>, run: &str, request
     Ok(select.exists([run, request_id])?)
 }
 
-/// What a writer that is not the owner needs to know about a run.
+/// The fields of a run that a writer other than its owner needs.
 struct RunHead {
     number: i64,
     owner: Option<String>,

@@ -1,8 +1,8 @@
-//! Who may write next: one transaction at a time, in this process and among all, and nobody waits for ever.
+//! A fair write lock: one transaction at a time, in this process and among all processes, without starvation.
 //!
-//! A lock alone starves: whoever lets go of it takes it again before a waiting process has woken up. So there are two.
-//! Everybody takes the gate, then the place, then lets go of the gate. Whoever waits for the place holds the gate, and
-//! a busy writer that comes round again has to queue behind it.
+//! A single lock starves waiters: its holder releases it and takes it again before a waiting process has woken up.
+//! So there are two. Every writer takes the gate, then the slot, then releases the gate. A writer that waits for
+//! the slot holds the gate, and a busy writer that returns has to queue behind it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::ops::{Deref, DerefMut};
@@ -26,7 +26,7 @@ struct LockSlot<T> {
     content: T,
 }
 
-/// The right to write, and what is needed for it.
+/// The right to write, with access to the protected value.
 pub(crate) struct WriteGuard<'t, T> {
     slot: MutexGuard<'t, LockSlot<T>>,
 }
@@ -70,7 +70,7 @@ impl<T> Drop for WriteGuard<'_, T> {
     }
 }
 
-/// A file that is locked and unlocked again and again.
+/// A file that is locked and unlocked repeatedly.
 pub(crate) struct LockFile {
     path: PathBuf,
     file: Option<File>,
@@ -99,8 +99,10 @@ impl LockFile {
         opened.map_err(|error| from_io(&error, "open", &self.path))
     }
 
-    /// The system's lock call queues us but knows no time limit, so a thread waits in it. If we lose patience, the
-    /// thread gets the lock some day, finds nobody to hand the file to, and closes it: that lets go of the lock.
+    /// Waits for the lock with a timeout.
+    ///
+    /// The system's lock call queues the caller but has no timeout, so a helper thread waits in it. After a timeout the
+    /// thread eventually gets the lock, finds the channel closed, and closes the file: that releases the lock.
     fn wait(&self, file: File, timeout: Duration) -> Result<File, StoreError> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let waiting = move || drop(sender.send(file.lock().map(|()| file)));

@@ -1,4 +1,4 @@
-//! Removing runs from a real file: beside a writer, and killed in the middle.
+//! Removing runs from a real file: concurrently with a writer, and killed in the middle.
 
 mod common;
 
@@ -16,7 +16,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 const DIRECTORY: &str = "WINDLASS_CLEANING_TEST_DIRECTORY";
 
-/// Old runs have ended before this.
+/// Old runs ended before this time.
 const BEFORE: Timestamp = Timestamp(1_000);
 
 fn blob(number: u64) -> (BlobHash, Vec<u8>) {
@@ -44,7 +44,7 @@ fn end(store: &SqliteStore, run: &str) {
     append(store, RunBatch { record: None, status: Some(status), ..tick(run, 2, Vec::new()) });
 }
 
-/// All that `windlass clean` does, a step at a time.
+/// Does everything that `windlass clean` does, one step at a time.
 fn clean(store: &SqliteStore, mut stepped: impl FnMut()) {
     loop {
         while store.sweep().expect("swept").more {
@@ -62,7 +62,7 @@ fn blobs_in(store: &SqliteStore) -> u64 {
     connection.query_row("SELECT count(*) FROM blobs", [], |row| row.get(0)).expect("counted")
 }
 
-/// Not a test of its own: what the other process does. Without a directory there is nothing to do.
+/// Entry point of the other process, not a test. Without a directory there is nothing to do.
 #[test]
 fn other_process() {
     let Ok(directory) = std::env::var(DIRECTORY) else { return };
@@ -73,7 +73,7 @@ fn other_process() {
     });
 }
 
-/// Starts another process that cleans, and kills it after so many steps. False if it was done before.
+/// Starts another process that cleans, and kills it after `steps` steps. Returns false if it finished before.
 fn clean_until_killed(directory: &Path, steps: usize) -> bool {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "other_process", "--nocapture", "--test-threads=1"]);
@@ -90,7 +90,7 @@ fn clean_until_killed(directory: &Path, steps: usize) -> bool {
 fn kill_9_in_the_middle_of_cleaning_loses_nothing_that_is_needed() {
     let scratch = Scratch::new();
     let store = open(scratch.path());
-    // Every third blob of an old run is also that of a run that stays.
+    // Every third blob of an old run also belongs to a run that stays.
     for number in 0..40u64 {
         let (old, kept) = (format!("old-{number}"), format!("kept-{number}"));
         make(&store, &old, &[3 * number, 3 * number + 1, 3 * number + 2]);
@@ -101,7 +101,7 @@ fn kill_9_in_the_middle_of_cleaning_loses_nothing_that_is_needed() {
     for life in 0.. {
         let directory = scratch.path().to_owned();
         let cleaning = std::thread::spawn(move || clean_until_killed(&directory, 2 + life % 7));
-        // Meanwhile somebody writes, the bytes of an old run among them.
+        // Meanwhile another writer writes, including the bytes of an old run.
         let run = format!("busy-{life}");
         make(&store, &run, &[life as u64 * 2 % 120, 2_000 + life as u64]);
         let killed = cleaning.join().expect("it ends");

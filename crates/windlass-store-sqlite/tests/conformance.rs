@@ -1,4 +1,4 @@
-//! The SQLite store keeps every promise.
+//! The SQLite store passes the conformance suite.
 
 mod common;
 

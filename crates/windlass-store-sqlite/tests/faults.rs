@@ -1,4 +1,4 @@
-//! What the embedded store does when the disk, the file or a neighbour misbehaves.
+//! Behaviour of the embedded store when the disk, the file or another process misbehaves.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Runs that a newer program has written: they are listed, and otherwise left as they are.
+//! Runs that a newer program has written: they are listed and otherwise left unchanged.
 
 mod common;
 
@@ -63,7 +63,7 @@ fn a_run_of_a_newer_format_is_refused_and_left_unchanged() {
     assert!(matches!(store.inbox_put(&message("theirs")).expect("put"), InboxVerdict::Accepted { .. }));
 }
 
-/// Whoever claims a run may write in its own format from then on.
+/// The owner that claims a run may write in its own format from then on.
 #[test]
 fn a_claim_stamps_the_run_with_the_format_of_its_owner() {
     let scratch = Scratch::new();

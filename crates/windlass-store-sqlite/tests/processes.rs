@@ -1,4 +1,4 @@
-//! Several processes on one store: this test program starts itself again as the others.
+//! Several processes on one store: this test program starts itself again as the other processes.
 
 mod common;
 
@@ -17,7 +17,7 @@ use windlass_value::Timestamp;
 const ROLE: &str = "WINDLASS_STORE_TEST_ROLE";
 const DIRECTORY: &str = "WINDLASS_STORE_TEST_DIRECTORY";
 
-/// Not a test of its own: what the other processes do. Without a role there is nothing to do.
+/// Entry point of the other processes, not a test. Without a role there is nothing to do.
 #[test]
 fn other_process() {
     let (Ok(role), Ok(directory)) = (std::env::var(ROLE), std::env::var(DIRECTORY)) else { return };
@@ -34,7 +34,7 @@ fn print_line(line: &str) {
     writeln!(out, "\n{line}").and_then(|()| out.flush()).expect("the parent listens");
 }
 
-/// Claims the run and appends to it as fast as it can; says so after each commit.
+/// Claims the run and appends to it as fast as it can; prints a line after each commit.
 fn write_until_killed(directory: &Path) {
     let store = open(directory);
     let owner = store.open_owner().expect("an owner");
@@ -52,7 +52,7 @@ fn write_until_killed(directory: &Path) {
     }
 }
 
-/// Writes until the system refuses to let a file grow, then tries everything again.
+/// Writes until the system refuses to let a file grow, then tries every operation again.
 fn write_until_full(directory: &Path) {
     let store = open(directory);
     let mut next = 0;
@@ -104,7 +104,7 @@ impl OtherProcess {
         OtherProcess { process, lines }
     }
 
-    /// Reads until a line that begins with the word, and gives what follows it.
+    /// Reads until a line that begins with the word, and returns what follows it.
     fn read_line(&mut self, word: &str) -> String {
         let mut lines = self.lines.by_ref().map(|line| line.expect("text"));
         let found = lines.find_map(|line| line.strip_prefix(word).map(|rest| rest.trim().to_owned()));
@@ -115,11 +115,11 @@ impl OtherProcess {
         while self.read_line("acked").parse::<u64>().expect("a number") < at_least {}
     }
 
-    /// Kills it without warning and gives the last number it had acknowledged.
+    /// Kills the process without warning and returns the last number it had acknowledged.
     fn kill(mut self) -> u64 {
         self.process.kill().expect("killed");
         self.process.wait().expect("waited for");
-        // The last line may be cut off in the middle: then its number is not whole, and was not said.
+        // The last line may be truncated: then its number is incomplete and does not count as acknowledged.
         let lines: Vec<String> = self.lines.by_ref().map_while(Result::ok).collect();
         let whole = lines.iter().rev().skip(1).find_map(|line| line.strip_prefix("acked "));
         whole.map_or(0, |number| number.parse().expect("a number"))
@@ -158,7 +158,7 @@ fn a_busy_writer_does_not_starve_a_second_process() {
     let mut other = OtherProcess::start("busy writer", scratch.path(), None);
     let owner = other.read_line("owner");
     other.read_acked(20);
-    // Its lines must be read meanwhile, or it waits for us instead of being busy.
+    // Its output must be read meanwhile, or it blocks on the pipe instead of being busy.
     let listening = std::thread::spawn(move || {
         other.read_acked(400);
         other
@@ -181,12 +181,13 @@ fn a_busy_writer_does_not_starve_a_second_process() {
     waits.sort();
     let (half, worst) = (waits[MESSAGES / 2], waits[MESSAGES - 1]);
     println!("inbox_put beside a busy writer: half of them wait for {half} of its commits or fewer, one for {worst}");
-    // Without the turnstile it goes first hundreds of times. Counted in commits, it does not matter how fast the machine is.
+    // Without the fair lock the busy writer goes first hundreds of times. Counting commits makes the test independent of
+    // the machine's speed.
     assert!(half <= 30, "half of them wait for more than {half} commits");
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 }
 
-/// The system refuses to let a file grow beyond a limit, which to a writer is a full disk.
+/// The system refuses to let a file grow beyond a limit, which a writer sees as a full disk.
 #[test]
 #[cfg(unix)]
 fn a_file_that_may_not_grow_is_a_full_disk_and_loses_nothing_acknowledged() {

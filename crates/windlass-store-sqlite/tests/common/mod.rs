@@ -1,4 +1,4 @@
-//! What several test files need.
+//! Helpers shared by several test files.
 #![allow(dead_code, reason = "not every test file needs all of it")]
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use windlass_store::conformance::ConformanceSubject;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::BlobHash;
 
-/// A directory of its own, on the same disk as the build, that goes away with the value.
+/// A separate directory on the same disk as the build, removed when the value is dropped.
 pub(crate) struct Scratch {
     path: PathBuf,
 }
@@ -43,7 +43,7 @@ pub(crate) fn open(directory: &Path) -> SqliteStore {
     SqliteStore::open(directory, SqliteOptions::default()).expect("the store opens")
 }
 
-/// Dies by leaving its files as they are: the next life gets a copy of them, and nobody says good-bye.
+/// A store that dies by leaving its files as they are: the next life gets a copy of them, without any cleanup.
 pub(crate) struct SqliteSubject {
     scratch: Scratch,
     lives: u32,
@@ -97,7 +97,8 @@ impl ConformanceSubject for SqliteSubject {
     }
 }
 
-/// Copies a store's files while it is open, as a crash would leave them. The shared index is made anew by whoever opens.
+/// Copies a store's files while it is open, as a crash would leave them. The next process rebuilds the shared-memory
+/// index.
 pub(crate) fn copy_as_is(from: &Path, to: &Path) {
     std::fs::create_dir_all(to.join("owners")).expect("a directory");
     for entry in std::fs::read_dir(from).expect("readable") {
