@@ -1,4 +1,4 @@
-//! What is wrong with a file, and where.
+//! Diagnostics: problems of a file and their locations.
 
 use serde::Serialize;
 
@@ -12,14 +12,14 @@ pub enum Severity {
     Warning,
 }
 
-/// One problem: a stable code, a sentence, the place, and what to do about it.
+/// One problem: a stable code, a message, the location, and a hint how to fix it.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
     pub code: &'static str,
     pub severity: Severity,
     pub message: String,
     pub span: Span,
-    /// Other places that belong to the problem.
+    /// Other locations that belong to the problem.
     pub labels: Vec<Label>,
     pub hint: Option<String>,
     /// Names on that line with their values, if they are known.
@@ -67,7 +67,7 @@ impl Diagnostic {
         self
     }
 
-    /// The form for programs.
+    /// Returns the machine-readable form.
     pub(crate) fn report(&self, source: &SourceText) -> DiagnosticReport {
         let (start, end) = (source.position(self.span.start), source.position(self.span.end));
         DiagnosticReport {
@@ -84,7 +84,7 @@ impl Diagnostic {
     }
 }
 
-/// A problem as a program reads it.
+/// A problem in machine-readable form.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiagnosticReport {
     pub code: &'static str,
@@ -98,7 +98,7 @@ pub struct DiagnosticReport {
     pub hint: Option<String>,
 }
 
-/// The most problems that are kept of each severity: beyond that, nobody reads them.
+/// Maximum number of problems kept of each severity: more are of no use to a reader.
 const MAX_KEPT: usize = 1_000;
 
 /// The problems of one file.
@@ -137,7 +137,7 @@ impl Diagnostics {
         self.kept.len()
     }
 
-    /// How many were too many to keep.
+    /// Returns the number of problems that were not kept.
     pub fn omitted(&self) -> usize {
         self.errors.saturating_sub(MAX_KEPT) + self.warnings.saturating_sub(MAX_KEPT)
     }
@@ -150,7 +150,7 @@ impl Diagnostics {
         other.kept.into_iter().for_each(|diagnostic| self.push(diagnostic));
     }
 
-    /// Brings the problems into the order of the file.
+    /// Sorts the problems into the order of the file.
     #[must_use]
     pub fn sorted(mut self) -> Diagnostics {
         self.kept.sort_by(|a, b| (a.span, a.code, &a.message).cmp(&(b.span, b.code, &b.message)));
@@ -162,7 +162,7 @@ impl Diagnostics {
         self.kept.iter().map(|diagnostic| diagnostic.report(source)).collect()
     }
 
-    /// Text for people: each problem with its line and a caret.
+    /// Renders text for people: each problem with its line and a caret.
     pub fn render(&self, source: &SourceText, colour: Colour) -> String {
         let mut parts: Vec<String> =
             self.kept.iter().map(|diagnostic| render::render(diagnostic, source, colour)).collect();

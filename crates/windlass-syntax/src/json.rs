@@ -1,4 +1,4 @@
-//! JSON, strictly by RFC 8259, into the spanned tree. The first syntax error ends the reading; duplicate keys do not.
+//! Strict RFC 8259 JSON into the spanned tree. The first syntax error ends parsing; duplicate keys do not.
 
 use std::collections::HashMap;
 
@@ -18,17 +18,19 @@ pub struct ParseLimits {
     pub depth: usize,
 }
 
-/// However high the setting: readers and compilers go as deep as the file, and a thread's stack ends.
+/// Upper bound of the depth limit, however high the setting: parsers and compilers recurse as deep as the file, and a
+/// thread's stack is finite.
 pub(crate) const DEPTH_CEILING: usize = 512;
 
-/// None if there is no tree at all; with a tree there may still be problems (duplicate keys).
+/// Parses a file. Returns `None` if there is no tree at all; with a tree there may still be problems (duplicate
+/// keys).
 pub fn parse_json(source: &SourceText, limits: ParseLimits, diagnostics: &mut Diagnostics) -> Option<SyntaxNode> {
     let text = &*source.text;
     if let Some(problem) = too_large(source, limits) {
         diagnostics.push(problem);
         return None;
     }
-    // Editors on Windows begin a file with a byte order mark; it says nothing in UTF-8.
+    // Editors on Windows begin a file with a byte order mark; it has no meaning in UTF-8.
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut parser = SpannedJsonParser { text, at: start, max_depth: limits.depth.min(DEPTH_CEILING), diagnostics };
     match parser.document() {
@@ -41,7 +43,7 @@ pub fn parse_json(source: &SourceText, limits: ParseLimits, diagnostics: &mut Di
 }
 
 pub(crate) fn too_large(source: &SourceText, limits: ParseLimits) -> Option<Diagnostic> {
-    // How many there are is not known here: whoever read the file may have stopped when it was too much.
+    // The actual size is unknown here: the caller may have stopped reading at the limit.
     let message = format!("the file has more than the {} bytes that a definition may have", limits.bytes);
     let hint = "raise `limits.definition_bytes_max` in windlass.toml if this is meant";
     (source.text.len() > limits.bytes).then(|| Diagnostic::error(TOO_LARGE, Span::at(0), message).with_hint(hint))
@@ -160,7 +162,7 @@ impl SpannedJsonParser<'_> {
         }
     }
 
-    /// After an item: a comma goes on, the bracket ends.
+    /// After an item: consumes a comma, or returns true at the closing bracket.
     fn at_closing_bracket(&mut self, bracket: u8, opening: usize) -> JsonParseResult<bool> {
         self.skip_space();
         let next = self.peek();
@@ -232,7 +234,7 @@ impl SpannedJsonParser<'_> {
         })
     }
 
-    /// `\uXXXX`, or two of them for a character beyond the first 65,536.
+    /// Parses `\uXXXX`, or a pair of them for a character beyond the first 65,536.
     fn unicode_escape(&mut self, start: usize) -> JsonParseResult<char> {
         let first = self.hex4();
         let code = match first {
@@ -367,7 +369,7 @@ fn comment_hint(rest: &str) -> Option<&'static str> {
     comment.then_some("JSON has no comments; put the text into a `description`")
 }
 
-/// Why some text is no value, and what was probably meant.
+/// Returns why some text is not a value, and what was probably meant.
 fn not_a_value(rest: &str, word: &str) -> (String, String) {
     if let Some(hint) = comment_hint(rest) {
         return ("a comment is not allowed here".to_owned(), hint.to_owned());
@@ -388,7 +390,7 @@ fn not_a_value(rest: &str, word: &str) -> (String, String) {
     (format!("`{shown}` is not a value"), hint)
 }
 
-/// The number grammar of RFC 8259.
+/// Checks the number grammar of RFC 8259.
 fn is_number(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let unsigned = text.strip_prefix('-').unwrap_or(text);
@@ -400,7 +402,7 @@ fn is_number(text: &str) -> bool {
         && exponent.is_none_or(|exponent| digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)))
 }
 
-/// Integers within 64 bits and finite floats; anything else keeps its text.
+/// Parses integers within 64 bits and finite floats; any other number keeps its text.
 pub(crate) fn to_number(text: &str) -> Value {
     let number = match text.contains(['.', 'e', 'E']) {
         true => text.parse().ok().and_then(Value::float),

@@ -1,7 +1,8 @@
-//! Definition files as spanned trees, and diagnostics that point into them. No dialect is known here.
+//! Parsers that read definition files into spanned trees, and diagnostics that point into them. No dialect is known
+//! here.
 //!
-//! Parsing never panics and never recurses deeper than its limit. Every node knows its bytes in the file, and every text
-//! knows where each of its characters came from, so that a caret can stand inside an expression inside a string.
+//! Parsing never panics and never recurses deeper than its limit. Every node knows its bytes in the file, and every
+//! text knows the origin of each of its characters, so that a caret can point inside an expression inside a string.
 
 mod diagnostic;
 mod json;

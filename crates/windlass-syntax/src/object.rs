@@ -1,11 +1,10 @@
-//! Reading an object whose keys are known: what is missing, what nobody knows, what is of the wrong kind.
+//! Reading an object with known keys: reports missing keys, unknown keys and values of the wrong kind.
 
 use std::collections::HashSet;
 
 use crate::{Diagnostic, Diagnostics, Span, SpannedKey, SpannedText, SyntaxNode, SyntaxNodeKind, nearest};
 
-/// An object that is being read. Keys match in any letter case, unless they must be exact; what was asked for counts as
-/// known.
+/// Reads an object. Keys match ignoring case unless exact matching was requested; requested keys count as known.
 pub struct ObjectReader<'a> {
     span: Span,
     exact: bool,
@@ -14,7 +13,7 @@ pub struct ObjectReader<'a> {
 }
 
 impl<'a> ObjectReader<'a> {
-    /// None, and a problem, if the node is no object. `what` names it: "an action", "`limit`".
+    /// Returns `None` and reports a problem if the node is not an object. `what` names it: "an action", "`limit`".
     pub fn read(node: &'a SyntaxNode, what: &str, diagnostics: &mut Diagnostics) -> Option<ObjectReader<'a>> {
         let Some(entries) = node.as_map() else {
             diagnostics.push(wrong_kind(node, what, "an object"));
@@ -24,7 +23,7 @@ impl<'a> ObjectReader<'a> {
         Some(ObjectReader { span: node.span, exact: false, entries, known: Vec::new() })
     }
 
-    /// As [`Object::read`], for dialects in which letter case matters.
+    /// Like [`ObjectReader::read`], for dialects in which letter case matters.
     pub fn read_exact(node: &'a SyntaxNode, what: &str, diagnostics: &mut Diagnostics) -> Option<ObjectReader<'a>> {
         ObjectReader::read(node, what, diagnostics).map(|object| ObjectReader { exact: true, ..object })
     }
@@ -33,7 +32,7 @@ impl<'a> ObjectReader<'a> {
         self.span
     }
 
-    /// The value of a key, which is thereby read. A null counts as present.
+    /// Returns the value of a key and marks it as read. A null counts as present.
     pub fn take(&mut self, name: &'static str) -> Option<&'a SyntaxNode> {
         self.take_entry(name).map(|(_, node)| node)
     }
@@ -46,38 +45,38 @@ impl<'a> ObjectReader<'a> {
         Some((*key, *node))
     }
 
-    /// Looks without reading.
+    /// Looks up a key without marking it as read.
     pub fn peek(&self, name: &str) -> Option<(&'a SpannedKey, &'a SyntaxNode)> {
         self.find(name).map(|index| (self.entries[index].0, self.entries[index].1))
     }
 
-    /// Keys that may be there and mean nothing here.
+    /// Marks keys as read that are allowed but have no meaning here.
     pub fn ignore(&mut self, names: &[&'static str]) {
         for name in names {
             self.take(name);
         }
     }
 
-    /// Keys that are known without being read, for better suggestions.
+    /// Adds keys that are known without being read, for better suggestions.
     pub fn add_known(&mut self, names: &[&'static str]) {
         self.known.extend(names);
     }
 
-    /// Counts everything as read.
+    /// Marks all keys as read.
     pub fn take_rest(&mut self) {
         for (_, _, taken) in &mut self.entries {
             *taken = true;
         }
     }
 
-    /// The keys that nobody has asked for.
+    /// Returns the keys that were not read.
     pub fn unread_entries(&self) -> impl Iterator<Item = (&'a SpannedKey, &'a SyntaxNode)> {
         self.entries.iter().filter(|(_, _, taken)| !taken).map(|(key, node, _)| (*key, *node))
     }
 
-    /// Reports every key that was not asked for.
+    /// Reports every key that was not read.
     pub fn finish(self, code: &'static str, what: &str, diagnostics: &mut Diagnostics) {
-        // What is given twice in the same letters is said already, where the text was read.
+        // Exact duplicates have already been reported where the text was parsed.
         let taken: HashSet<&str> =
             self.entries.iter().filter(|(_, _, taken)| *taken).map(|(key, _, _)| key.text.as_str()).collect();
         for (key, _) in self.unread_entries().filter(|(key, _)| !taken.contains(key.text.as_str())) {
@@ -108,10 +107,10 @@ pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str
     nearest(name, candidates).map(|found| format!("did you mean `{found}`?"))
 }
 
-/// More names than this help nobody.
+/// Maximum number of names in a message; longer lists are no help.
 const MAX_NAMES_SHOWN: usize = 24;
 
-/// Names for a sentence, each once, in order.
+/// Formats names for a message, sorted and without duplicates.
 pub fn format_names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.into_iter().collect();
     names.sort_unstable_by_key(|name| name.to_lowercase());

@@ -1,4 +1,4 @@
-//! Problems as text with an excerpt of the file.
+//! Rendering of problems as text with an excerpt of the file.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ pub enum Colour {
     Always,
 }
 
-/// Places further apart than this many lines get excerpts of their own.
+/// Locations further apart than this many lines get separate excerpts.
 const MAX_EXCERPT_DISTANCE_LINES: usize = 40;
 
-/// Lines of more bytes than this are shown in part.
+/// Lines longer than this many bytes are shown in part.
 const MAX_LINE_BYTES: usize = 1_000;
 
 pub(crate) fn render(diagnostic: &Diagnostic, source: &SourceText, colour: Colour) -> String {
@@ -38,7 +38,7 @@ pub(crate) fn render(diagnostic: &Diagnostic, source: &SourceText, colour: Colou
     renderer.render(&[group])
 }
 
-/// The problem's lines, and those of its labels.
+/// Renders the problem's lines and those of its labels.
 fn full_excerpt<'a>(title: Title<'a>, diagnostic: &'a Diagnostic, source: &'a SourceText) -> Group<'a> {
     let short = |label: &&crate::Label| {
         let line = line_of(source, label.span);
@@ -58,7 +58,7 @@ fn origin(source: &SourceText, span: Span) -> Origin<'_> {
     Origin::path(source.name.as_ref()).line(position.line).char_column(position.column)
 }
 
-/// What is around a place in a very long line.
+/// Renders the surroundings of a position in a very long line.
 fn partial_line(source: &SourceText, span: Span, line: Span) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
     let start = source.clamp(span.start.saturating_sub(60).max(line.start));
     let end = source.clamp(span.start.saturating_add(100).min(line.end)).max(start);
@@ -88,7 +88,7 @@ fn is_near(source: &SourceText, a: Span, b: Span) -> bool {
     source.position(a.start).line.abs_diff(source.position(b.start).line) <= MAX_EXCERPT_DISTANCE_LINES
 }
 
-/// Only the lines in question are handed on, so that a large file costs nothing.
+/// Renders an excerpt. Only the relevant lines are passed on, so that a large file costs nothing.
 fn excerpt<'a>(
     source: &'a SourceText,
     span: Span,
@@ -112,7 +112,8 @@ fn excerpt<'a>(
     snippet
 }
 
-/// A span relative to the excerpt, cut at the end of its first line: a caret under the beginning says enough.
+/// Returns a span relative to the excerpt, cut at the end of its first line: a caret under the beginning is
+/// sufficient.
 fn on_first_line(source: &SourceText, span: Span, lines: Span) -> Range<usize> {
     let line_number = source.position(span.start).line;
     let line = source.line_span(line_number, line_number);
@@ -121,7 +122,7 @@ fn on_first_line(source: &SourceText, span: Span, lines: Span) -> Range<usize> {
     start - lines.start..end - lines.start
 }
 
-/// The line of a place with a caret under it, and nothing else.
+/// Renders only the line of a position with a caret under it.
 pub fn render_excerpt(source: &SourceText, span: Span) -> String {
     let line = line_of(source, span);
     let snippet = match line.end - line.start > MAX_LINE_BYTES {

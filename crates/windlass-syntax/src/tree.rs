@@ -1,4 +1,4 @@
-//! The tree that every file format is read into.
+//! The tree into which every file format is parsed.
 
 use std::ops::Range;
 
@@ -28,16 +28,17 @@ pub struct SpannedKey {
     pub span: Span,
 }
 
-/// A text with its escapes undone, which still knows where each byte was written.
+/// A text with its escapes resolved that still maps each byte to its position in the file.
 #[derive(Clone, Debug, Default)]
 pub struct SpannedText {
     pub text: String,
-    /// Offsets in the text and in the file, ascending; from each pair on, both run side by side until the next.
+    /// Ascending pairs of offsets in the text and in the file; from each pair on, both advance together until the next
+    /// pair.
     anchors: Vec<(usize, usize)>,
 }
 
 impl SpannedText {
-    /// A text that was not written in the file: all of it is at one place.
+    /// A text that does not occur in the file: all of it maps to one position.
     pub fn synthetic(text: impl Into<String>) -> SpannedText {
         SpannedText { text: text.into(), anchors: Vec::new() }
     }
@@ -46,7 +47,7 @@ impl SpannedText {
         SpannedText { text, anchors }
     }
 
-    /// The bytes of the file that a range of the text came from.
+    /// Returns the bytes of the file from which a range of the text came.
     pub fn span_of(&self, range: Range<usize>, whole: Span) -> Span {
         if self.anchors.is_empty() {
             return whole;
@@ -56,7 +57,7 @@ impl SpannedText {
         Span::new(start, file_position(range.end).max(start))
     }
 
-    /// A new text around this one without its first `skip` bytes, which keeps its places.
+    /// Returns a new text around this one without its first `skip` bytes; positions are preserved.
     #[must_use]
     pub fn wrap(&self, prefix: &str, skip: usize, suffix: &str) -> SpannedText {
         let kept = self.text.get(skip..).unwrap_or_default();
@@ -84,7 +85,7 @@ impl SyntaxNode {
         SyntaxNode { span, kind }
     }
 
-    /// A text that stands for something the author left out, at the place where it belongs.
+    /// Creates a text for something the author left out, at the position where it belongs.
     pub fn text(text: impl Into<String>, span: Span) -> SyntaxNode {
         SyntaxNode::new(span, SyntaxNodeKind::Str(SpannedText::synthetic(text)))
     }
@@ -115,7 +116,7 @@ impl SyntaxNode {
         }
     }
 
-    /// The value of a key, any letter case; an exact match wins.
+    /// Returns the value of a key, ignoring case; an exact match takes precedence.
     pub fn get(&self, name: &str) -> Option<&SyntaxNode> {
         let entries = self.as_map()?;
         let exact = entries.iter().find(|(key, _)| key.text == name);
@@ -123,7 +124,7 @@ impl SyntaxNode {
         found.map(|(_, node)| node)
     }
 
-    /// What the node is, with its article, for messages.
+    /// Describes the node, with its article, for messages.
     pub fn describe(&self) -> String {
         match &self.kind {
             SyntaxNodeKind::Null => "null".to_owned(),
@@ -144,7 +145,7 @@ fn truncate(text: &str) -> String {
     format!("{shown:?}")
 }
 
-/// The tree without its places.
+/// Converts the tree into a value, without positions.
 pub fn to_value(node: &SyntaxNode) -> Value {
     match &node.kind {
         SyntaxNodeKind::Null => Value::Null,
@@ -159,7 +160,7 @@ pub fn to_value(node: &SyntaxNode) -> Value {
     }
 }
 
-/// The place of a range of a string somewhere below a node. A pointer may end at a key whose own text is meant.
+/// Returns the span of a range of a string below a node. A pointer may end at a key, which then is the target itself.
 pub fn span_at_pointer(node: &SyntaxNode, pointer: &[PathPart], range: Range<usize>) -> Span {
     let (mut at, mut key) = (node, None);
     for part in pointer {

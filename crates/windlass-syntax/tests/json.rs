@@ -1,4 +1,4 @@
-//! The parser's promises: strict JSON, exact places, hints for the usual slips, no way to crash it.
+//! Guarantees of the parser: strict JSON, exact positions, hints for common mistakes, no panics.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,6 +1,7 @@
-//! A case is a file: `yaml/ok/*.yaml` with the tree beside it, `yaml/bad/*.yaml` with what is said about it. The rules for
-//! scalars are `Core` where the file's name ends with `_core`, and all rules are those of Go where it ends with `_go`, else
-//! `Yaml11`. `UPDATE=1 cargo test` writes what came out; then read the difference.
+//! Each case is a file: `yaml/ok/*.yaml` with the expected tree next to it, `yaml/bad/*.yaml` with the expected
+//! diagnostics. The scalar rules are `Core` where the file's name ends with `_core`, all rules are those of Go
+//! where it ends with `_go`, else `Yaml11`. `UPDATE=1 cargo test` writes the actual output; then review the
+//! difference.
 
 #![allow(clippy::unwrap_used)]
 
@@ -118,7 +119,7 @@ fn invalid_files_are_refused_with_their_diagnostics() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// Every letter and digit of a text is found in the file, however the text was written.
+/// Every letter and digit of a text is found in the file, in any notation.
 #[test]
 fn go_rules_read_only_the_first_document() {
     let source = SourceText::new("two.yaml", "name: first\n---\nname: second\n: [ this is not even read\n");
@@ -140,7 +141,7 @@ fn texts_map_back_to_their_file_positions() {
             for (at, letter) in text.text.char_indices().filter(|(_, c)| c.is_ascii_alphanumeric()) {
                 let span = text.span_of(at..at + 1, whole);
                 let written = &source.text[span.start..span.end];
-                // What an escape stands for is not there itself; the place is that of the escape.
+                // The character of an escape is not in the file itself; its position is that of the escape.
                 if !written.starts_with('\\') {
                     assert_eq!(written, letter.to_string(), "{} {:?} at {at}", path.display(), text.text);
                 }
@@ -151,7 +152,7 @@ fn texts_map_back_to_their_file_positions() {
     assert!(letters > 500, "{letters}");
 }
 
-/// A JSON file is a YAML file, with the same values and the same places.
+/// A JSON file is a YAML file, with the same values and the same positions.
 #[test]
 fn json_is_yaml() {
     let text = r#"{"a": [1, -2.5, "x\ny", null, true], "b": {"c": {}, "d": []}, "e": 12345678901234567890}"#;
@@ -179,7 +180,7 @@ fn limits_hold() {
     assert!(render("a: 1\n".repeat(9), ParseLimits { bytes: 20, ..LIMITS }).contains("more than the 20 bytes"));
 }
 
-/// Numbers that look random and are the same every time.
+/// A deterministic pseudo-random generator.
 struct Generator(u64);
 
 impl Generator {
@@ -189,8 +190,8 @@ impl Generator {
     }
 }
 
-/// Files with letters changed, taken out and put in: whatever comes of it, it comes without a panic, and every place
-/// that is named is in the file.
+/// Files with letters changed, removed and inserted: parsing never panics, and every reported position is in the
+/// file.
 #[test]
 fn nothing_panics_on_any_text() {
     let parts = [

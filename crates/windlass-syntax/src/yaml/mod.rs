@@ -1,8 +1,8 @@
-//! YAML into the spanned tree. What a dialect does not need is refused with a hint: anchors, aliases, merge keys, tags
-//! of its own, several documents. The first syntax error ends the reading; duplicate keys do not.
+//! YAML into the spanned tree. Features that a dialect does not need are refused with a hint: anchors, aliases,
+//! merge keys, custom tags, several documents. The first syntax error ends parsing; duplicate keys do not.
 //!
-//! `scalar` says what a plain scalar means · `place` finds a text's characters in the file · `references` anchors,
-//! aliases and merge keys, for dialects that have them.
+//! `scalar` resolves plain scalars · `text_positions` maps a text's characters to the file · `references` handles
+//! anchors, aliases and merge keys, for dialects that have them.
 
 mod references;
 mod scalar;
@@ -25,18 +25,18 @@ use scalar::{ScalarValue, resolve, tagged};
 const NOT_SUPPORTED: &str = "WND-1006";
 const UNQUOTED_TEMPLATE: &str = "WND-1007";
 
-/// How much of YAML a dialect has.
+/// The part of YAML that a dialect supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct YamlRules {
     pub scalars: ScalarRules,
-    /// Anchors, aliases and merge keys mean something; else they are refused.
+    /// Anchors, aliases and merge keys are supported; otherwise they are refused.
     pub references: bool,
-    /// Documents after the first are left unread, with a warning; else they are refused.
+    /// Documents after the first are ignored with a warning; otherwise they are refused.
     pub first_document_only: bool,
 }
 
 impl YamlRules {
-    /// As most programs in Go read a file.
+    /// Rules of most programs in Go.
     pub const GO: YamlRules = YamlRules { scalars: ScalarRules::Go, references: true, first_document_only: true };
 }
 
@@ -46,7 +46,8 @@ impl From<ScalarRules> for YamlRules {
     }
 }
 
-/// None if there is no tree at all; with a tree there may still be problems (duplicate keys).
+/// Parses a file. Returns `None` if there is no tree at all; with a tree there may still be problems (duplicate
+/// keys).
 pub fn parse_yaml(
     source: &SourceText,
     limits: ParseLimits,
@@ -78,9 +79,9 @@ pub fn parse_yaml(
 
 type YamlParseResult<T> = Result<T, Box<Diagnostic>>;
 
-/// Characters, which the parser counts, to bytes.
+/// Maps the character indexes that the parser counts to byte offsets.
 struct ByteOffsets {
-    /// Where each character begins, and the end; nothing for a text of one byte each.
+    /// Byte offset of each character and of the end; empty for an ASCII text.
     bytes: Vec<usize>,
     end: usize,
 }
@@ -112,7 +113,7 @@ struct YamlReader<'a> {
     diagnostics: &'a mut Diagnostics,
 }
 
-/// What every node may carry in front of it.
+/// The tag that a node may carry in front of it.
 type NodeTag<'a> = Option<Cow<'a, Tag>>;
 
 impl<'a> YamlReader<'a> {
@@ -168,7 +169,7 @@ impl<'a> YamlReader<'a> {
             _ => 0,
         };
         self.allow_anchor(anchor, span)?;
-        // An anchor stands in front of its value, as a tag does; a caret belongs under the value.
+        // An anchor precedes its value, as a tag does; a caret belongs under the value.
         let end = if matches!(event, Event::Scalar(..)) { span.end } else { self.text.len() };
         let span = if anchor == 0 { span } else { text_positions::without_properties(self.text, span, end) };
         let node = match event {
@@ -220,7 +221,7 @@ impl<'a> YamlReader<'a> {
             let (event, span) = self.next()?;
             if event == Event::MappingEnd {
                 let span = self.extent(opening, span, last);
-                // What the object says itself wins, wherever it says it.
+                // Keys of the object itself take precedence over merged ones, wherever they stand.
                 merged.retain(|(key, _)| seen.insert(key.text.clone(), key.span).is_none());
                 entries.extend(merged);
                 return Ok(SyntaxNode::new(span, SyntaxNodeKind::Map(entries)));
@@ -238,7 +239,7 @@ impl<'a> YamlReader<'a> {
         }
     }
 
-    /// Keys are texts, as they are written: `on` is the key "on".
+    /// Parses a key. Keys are texts, as they are written: `on` is the key "on".
     fn key(&mut self, event: Event<'a>, span: Span, seen: &mut HashMap<String, Span>) -> YamlParseResult<SpannedKey> {
         let text = match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -331,7 +332,7 @@ impl<'a> YamlReader<'a> {
         }
     }
 
-    /// A collection in brackets ends with its bracket, one in lines with its last item.
+    /// Returns the span of a collection: in brackets it ends with its bracket, in lines with its last item.
     fn extent(&self, opening: Span, closing: Span, last: Option<Span>) -> Span {
         let bracket = matches!(self.text.as_bytes().get(opening.start), Some(b'{' | b'['));
         let end = if bracket && closing.end > closing.start {
@@ -398,7 +399,7 @@ fn bad_tag(tag: &Tag, span: Span) -> Box<Diagnostic> {
     not_supported(span, &format!("the tag `{shown}` does not fit here"), hint)
 }
 
-/// A template outside quotes on the line of an error, before it.
+/// Finds an unquoted template on the line of an error, before it.
 fn unquoted_template(text: &str, at: usize) -> Option<usize> {
     let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[start..].lines().next()?;

@@ -1,4 +1,4 @@
-//! Anchors, aliases and merge keys. What they copy is bounded: a few lines can stand for more than any memory holds.
+//! Anchors, aliases and merge keys. The size of all copies is bounded: a few lines can expand beyond any memory.
 
 use std::collections::HashMap;
 
@@ -6,9 +6,9 @@ use super::{NOT_SUPPORTED, YamlParseResult, not_supported};
 use crate::json::{MALFORMED, TOO_DEEP};
 use crate::{Diagnostic, Span, SpannedKey, SyntaxNode, SyntaxNodeKind};
 
-/// What all copies of a file may cost together, roughly in bytes: so many times what a definition may have.
+/// Maximum cost of all copies of a file together, roughly in bytes, as a multiple of the maximum definition size.
 const MAX_COPY_FACTOR: usize = 8;
-/// A node costs this much, whatever it holds.
+/// Cost of a node, independent of its content.
 const NODE_COST: usize = 64;
 
 pub(super) struct References {
@@ -28,7 +28,7 @@ impl References {
         References { anchored: HashMap::new(), copied: 0, max_copied: max_file_bytes.saturating_mul(MAX_COPY_FACTOR) }
     }
 
-    /// Nothing that has no anchor is kept: 0 is none.
+    /// Stores an anchored node; 0 means no anchor and stores nothing.
     pub(crate) fn store(&mut self, anchor: usize, node: &SyntaxNode) -> YamlParseResult<()> {
         if anchor == 0 {
             return Ok(());
@@ -39,8 +39,8 @@ impl References {
         Ok(())
     }
 
-    /// What an alias stands for. A collection stands where the alias does; what is inside of it, and a scalar, stays where
-    /// it was written.
+    /// Returns the node that an alias stands for. A collection gets the alias's span; nodes inside it, and a scalar,
+    /// keep the span where they were written.
     pub(crate) fn get(&mut self, anchor: usize, span: Span, depth_left: usize) -> YamlParseResult<SyntaxNode> {
         let Some(found) = self.anchored.get(&anchor) else {
             let problem = Diagnostic::error(MALFORMED, span, "this alias is inside of what it stands for");
@@ -73,7 +73,7 @@ impl References {
     }
 }
 
-/// What a node costs to copy, and how many levels are in it below itself.
+/// Returns the cost of copying a node, and the number of levels below it.
 fn measure(node: &SyntaxNode) -> (usize, usize) {
     let over = |found: &mut dyn Iterator<Item = (usize, usize)>| {
         found.fold((NODE_COST, 0), |(cost, height), (more, below)| (cost + more, height.max(below + 1)))
@@ -89,7 +89,7 @@ fn measure(node: &SyntaxNode) -> (usize, usize) {
     }
 }
 
-/// The entries that a merge key brings, what counts first in front.
+/// Returns the entries that a merge key contributes, highest precedence first.
 pub(super) fn merge_entries(node: SyntaxNode) -> YamlParseResult<Vec<(SpannedKey, SyntaxNode)>> {
     let wrong = |span: Span| {
         let hint = "write `<<: *name` or `<<: [*one, *two]`, each an object";

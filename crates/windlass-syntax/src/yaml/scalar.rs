@@ -1,4 +1,4 @@
-//! What a plain scalar means: three tables, and nothing else differs between them.
+//! Resolution of plain scalars. Only these three tables differ between the rule sets.
 //!
 //! | | `Yaml11` | `Core` | `Go` |
 //! |---|---|---|---|
@@ -15,14 +15,14 @@ use crate::json::to_number;
 
 const MAX_RADIX_DIGITS: usize = 256;
 
-/// By which rules plain scalars get their kind.
+/// The rules by which plain scalars are typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScalarRules {
     /// YAML 1.1 as PyYAML reads it.
     Yaml11,
     /// The core schema of YAML 1.2.
     Core,
-    /// As most programs in Go read it: YAML 1.2, with the integers of 1.1.
+    /// Rules of most programs in Go: YAML 1.2, with the integers of 1.1.
     Go,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum ScalarValue {
     Null,
     Bool(bool),
     Number(Value),
-    /// Infinity, or none at all.
+    /// Infinity or NaN, which no value can hold.
     NoSuchNumber,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn resolve(text: &str, scalars: ScalarRules) -> ScalarValue {
     number(text, scalars)
 }
 
-/// What a value is that carries a tag of the core schema; None if the two do not fit.
+/// Resolves a scalar that carries a tag of the core schema; `None` if tag and text do not fit.
 pub(super) fn tagged(tag: &str, text: &str, scalars: ScalarRules) -> Option<ScalarValue> {
     let plain = resolve(text, scalars);
     match (tag, plain) {
@@ -97,7 +97,7 @@ fn number(text: &str, scalars: ScalarRules) -> ScalarValue {
         ScalarRules::Go => go(unsigned),
     };
     match found {
-        // Whoever writes more than that does not mean a number.
+        // A text with more digits than that is not meant as a number.
         Some(NumberNotation::Radix(digits, _)) if digits.len() > MAX_RADIX_DIGITS => ScalarValue::Text,
         Some(NumberNotation::Radix(digits, radix)) => ScalarValue::Number(with_radix(sign, &digits, radix)),
         Some(NumberNotation::Decimal(digits)) => ScalarValue::Number(decimal(sign, &digits)),
@@ -105,7 +105,7 @@ fn number(text: &str, scalars: ScalarRules) -> ScalarValue {
     }
 }
 
-/// How a number is written, without its sign and its underscores.
+/// The notation of a number, without its sign and its underscores.
 enum NumberNotation {
     Radix(String, u32),
     Decimal(String),
@@ -194,7 +194,7 @@ fn with_radix(sign: &str, digits: &str, radix: u32) -> Value {
     if let Ok(number) = i64::from_str_radix(&format!("{sign}{digits}"), radix) {
         return Value::Int(number);
     }
-    // Longer than 64 bits: written out in decimal, digit by digit.
+    // Longer than 64 bits: converted to decimal, digit by digit.
     let mut decimal: Vec<u8> = vec![0];
     for digit in digits.chars().filter_map(|c| c.to_digit(radix)) {
         let mut carry = digit;
@@ -212,7 +212,7 @@ fn with_radix(sign: &str, digits: &str, radix: u32) -> Value {
     Value::Big(format!("{sign}{text}").into())
 }
 
-/// Brings the number into the form that JSON has.
+/// Converts the number to JSON notation.
 fn decimal(sign: &str, text: &str) -> Value {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], &text[at..]),

@@ -1,11 +1,11 @@
-//! Where the characters of a text stand in the file, for texts that the file writes in another way: quoted, folded, in a
-//! block. Everything is compared as it goes; where the two no longer agree, the last place that was sure is kept.
+//! Maps the characters of a text to the file for texts that are written in another form: quoted, folded, in a
+//! block. Both are compared step by step; where they no longer agree, the last certain position is kept.
 
 use saphyr_parser::ScalarStyle;
 
 use crate::Span;
 
-/// Pairs of offsets, in the text and in the file; see [`crate::Text`].
+/// Returns pairs of offsets, in the text and in the file; see [`crate::SpannedText`].
 pub(super) fn anchors(raw: &str, start: usize, text: &str, style: ScalarStyle) -> Vec<(usize, usize)> {
     let mut places = AnchorFinder { text, at: 0, start, anchors: Vec::new() };
     match style {
@@ -20,7 +20,7 @@ pub(super) fn anchors(raw: &str, start: usize, text: &str, style: ScalarStyle) -
     places.anchors
 }
 
-/// The span of a value without the tag and the anchor in front of it. They end at `end` at the latest.
+/// Returns the span of a value without its tag and its anchor, which end at `end` at the latest.
 pub(super) fn without_properties(text: &str, span: Span, end: usize) -> Span {
     let mut start = span.start;
     while text[start..end].starts_with(['!', '&']) {
@@ -41,14 +41,14 @@ enum Quote {
 
 struct AnchorFinder<'a> {
     text: &'a str,
-    /// How far the text has been found.
+    /// Offset up to which the text has been matched.
     at: usize,
     start: usize,
     anchors: Vec<(usize, usize)>,
 }
 
 impl AnchorFinder<'_> {
-    /// From here on both run side by side.
+    /// Records that from here on both advance together.
     fn anchor(&mut self, raw_at: usize) {
         let pair = (self.at, self.start + raw_at);
         let same = self.anchors.last().is_some_and(|(text, file)| pair.1 >= *file && pair.1 - file == pair.0 - text);
@@ -65,7 +65,7 @@ impl AnchorFinder<'_> {
         found
     }
 
-    /// Line by line: the content of each stands in the text, after breaks and blanks.
+    /// Matches a block line by line: the content of each line occurs in the text, after breaks and blanks.
     fn block(&mut self, raw: &str) {
         let indent = raw.lines().skip(1).filter(|line| !line.trim().is_empty()).map(indent_of).min();
         let mut line_at = 0;
@@ -89,7 +89,7 @@ impl AnchorFinder<'_> {
         self.anchor(raw.trim_end().len());
     }
 
-    /// Plain and quoted texts: breaks are folded, escapes are undone.
+    /// Matches plain and quoted texts: breaks are folded, escapes are resolved.
     fn flow(&mut self, raw: &str, mut raw_at: usize, quote: Quote) {
         while let Some(next) = raw[raw_at..].chars().next() {
             let rest = &raw[raw_at..];
@@ -126,7 +126,7 @@ fn indent_of(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// How long an escape is, and what it stands for.
+/// Returns the length of an escape and the text it stands for.
 fn escape(rest: &str) -> Option<(usize, String)> {
     let letter = rest[1..].chars().next()?;
     let digits = match letter {
