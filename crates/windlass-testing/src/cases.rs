@@ -1,7 +1,7 @@
-//! Tests of dialects: a case is a file, and what comes out of it stands beside it.
+//! Snapshot tests of dialects: a case is a file, and its expected output is the file next to it.
 //!
-//! A case that compiles has what it became beside it, one that does not has what is said about it (`.txt`).
-//! `UPDATE=1 cargo test` writes what came out; then read the difference.
+//! Next to a case that compiles is its compiled form; next to one that does not are its problems (`.txt`).
+//! `UPDATE=1 cargo test` writes the actual output; then review the diff.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,23 +12,23 @@ use windlass_syntax::{Colour, Diagnostics, SourceText};
 /// The cases of a crate: the folders below its `tests/cases`.
 pub struct Cases {
     root: PathBuf,
-    /// Every problem says what to do about it.
+    /// Requires a hint for every problem.
     hints: bool,
 }
 
 impl Cases {
-    /// `manifest` is the crate's folder: `env!("CARGO_MANIFEST_DIR")`.
+    /// Opens the cases of a crate; `manifest` is its folder: `env!("CARGO_MANIFEST_DIR")`.
     pub fn in_crate(manifest: &str) -> Cases {
         Cases { root: Path::new(manifest).join("tests/cases"), hints: true }
     }
 
-    /// Some problems speak for themselves.
+    /// Accepts problems without a hint.
     #[must_use]
     pub fn without_required_hints(self) -> Cases {
         Cases { hints: false, ..self }
     }
 
-    /// The files of a folder that are cases, in order. Folders in it are for what the cases need.
+    /// Returns the cases of a folder in order. Folders in it contain files that the cases need.
     pub fn load(&self, folder: &str) -> Vec<(PathBuf, SourceText)> {
         let folder = self.root.join(folder);
         let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -39,7 +39,8 @@ impl Cases {
         paths.into_iter().map(|path| (path.clone(), read_source(&path))).collect()
     }
 
-    /// Every case compiles; what `tell` makes of it is what stands beside it. An error is what was said instead.
+    /// Asserts that every case compiles and that the output of `render` equals the file next to it. An error of
+    /// `render` contains the problems.
     pub fn assert_compiles(
         &self,
         folder: &str,
@@ -56,7 +57,7 @@ impl Cases {
         assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     }
 
-    /// No case compiles, and every problem helps; `try_it` gives the problems, by file.
+    /// Asserts that no case compiles and that every problem is well-formed; `compile` returns the problems by file.
     pub fn assert_rejected(
         &self,
         folder: &str,
@@ -75,7 +76,7 @@ impl Cases {
         assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     }
 
-    /// Cut anywhere, a file is refused or compiled; nothing panics, and the same text says the same.
+    /// Asserts that a file truncated anywhere is rejected or compiled without a panic, and deterministically.
     pub fn assert_truncations_are_handled(
         &self,
         folder: &str,
@@ -92,19 +93,19 @@ impl Cases {
     }
 }
 
-/// A file under its bare name.
+/// Reads a file and names it by its bare name.
 pub(crate) fn read_source(path: &Path) -> SourceText {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     SourceText::new(path.file_name().unwrap_or_default().to_string_lossy(), text)
 }
 
-/// What is told of some files, as people read it.
+/// Renders the problems of some files as users see them.
 pub fn render_problems(problems: &[(SourceText, Diagnostics)]) -> String {
     let reported = problems.iter().filter(|(_, found)| !found.is_empty());
     reported.map(|(source, found)| found.render(source, Colour::Never) + "\n").collect()
 }
 
-/// Compares with the file beside the case, or writes it.
+/// Compares the output with the expected file, or writes it.
 pub(crate) fn compare_or_update(expected_path: &Path, actual: &str, failures: &mut Vec<String>) {
     if std::env::var_os("UPDATE").is_some()
         && let Err(error) = fs::write(expected_path, actual)
@@ -117,7 +118,7 @@ pub(crate) fn compare_or_update(expected_path: &Path, actual: &str, failures: &m
     }
 }
 
-/// Every problem has a code and a place in its file, and says what to do.
+/// Asserts that every problem has a code, a span inside its file, and a hint.
 fn check_problems(problems: &Diagnostics, source: &SourceText, hints: bool) {
     for problem in problems.iter() {
         let own =
@@ -128,7 +129,7 @@ fn check_problems(problems: &Diagnostics, source: &SourceText, hints: bool) {
     }
 }
 
-/// What the reducer takes for granted.
+/// Asserts the invariants of a plan that the reducer relies on.
 pub fn assert_well_formed(plan: &Plan) {
     for (index, node) in plan.nodes.iter().enumerate() {
         for child in node.kind.children() {

@@ -1,4 +1,4 @@
-//! Runs the real program, kills it, resumes it, and looks from outside at what became of the run.
+//! Runs the real program, kills it, resumes it, and examines the result of the run from outside.
 
 pub mod server;
 pub mod worker;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::test_service::TestService;
 
-/// The built program beside the test, or the one named in `WINDLASS_PROGRAM`.
+/// Returns the program built next to the test, or the one named in `WINDLASS_PROGRAM`.
 pub fn program() -> PathBuf {
     if let Some(path) = std::env::var_os("WINDLASS_PROGRAM") {
         return path.into();
@@ -27,7 +27,7 @@ pub fn program() -> PathBuf {
     program
 }
 
-/// Where one run is tried: a store of its own, its effects told apart by the trial's number.
+/// The environment of one run: its own store, and effects distinguished by the number of the trial.
 pub struct Trial<'a> {
     pub service: &'a TestService,
     pub definition: PathBuf,
@@ -48,7 +48,7 @@ impl<'a> Trial<'a> {
         command
     }
 
-    /// The same id in every trial, so that the same effects have the same keys.
+    /// The run id is the same in every trial, so that the same effects have the same keys.
     pub fn run(&self, extra: &[&str]) -> Command {
         let mut command = self.command("run");
         let base = self.service.url("");
@@ -64,7 +64,7 @@ impl<'a> Trial<'a> {
         command
     }
 
-    /// Counted effects of this trial: how often each key was seen, by path without the trial's number.
+    /// Returns the counted effects of this trial: the count per key and path, without the trial's number.
     pub fn effects(&self) -> BTreeMap<(String, String), u64> {
         let mark = format!("-t{}", self.number);
         let mine = self.service.effects().into_iter().filter_map(|effect| {
@@ -74,7 +74,7 @@ impl<'a> Trial<'a> {
         mine.collect()
     }
 
-    /// Resumes until the run has ended; the start itself is repeated if it was never acknowledged.
+    /// Resumes the run to its end; repeats the start if it was never acknowledged.
     pub fn run_to_end(&self) -> Value {
         let output = run_command(self.resume(&[]));
         let output = if output.status.code() == Some(3) { run_command(self.run(&[])) } else { output };
@@ -90,7 +90,7 @@ pub fn spawn_command(mut command: Command) -> Child {
     command.spawn().expect("the program can be started")
 }
 
-/// The object on stdout, without what may differ between runs.
+/// Parses the object on stdout and removes everything that may differ between runs.
 pub fn parse_result(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     let mut value: Value = serde_json::from_str(&text)
@@ -99,7 +99,7 @@ pub fn parse_result(output: &Output) -> Value {
     value
 }
 
-/// Replies of the service carry dates and the trial's number; nothing else may differ.
+/// Removes replies of the service, which contain dates and the trial's number; nothing else may differ.
 fn strip_times(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -112,7 +112,7 @@ fn strip_times(value: &mut Value) {
     }
 }
 
-/// A small generator, so that a failing trial can be repeated by its number.
+/// A small random generator with a seed, so that a failing trial can be repeated by its number.
 pub struct SeededRng(pub u64);
 
 impl SeededRng {

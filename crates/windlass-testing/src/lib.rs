@@ -1,8 +1,8 @@
-//! What tests are made with: case files ([`cases`]), services on loopback ([`mock`], [`test_service`],
-//! [`test_postgres`]), the log of a test ([`log`]), and a harness that kills the real program ([`crash`]).
+//! Test support: case files ([`cases`]), services on loopback ([`mock`], [`test_service`], [`test_postgres`]), the
+//! log of a test ([`log`]), and a harness that kills the real program ([`crash`]).
 //!
-//! It knows no stores, tools or dialects: their tests use it, never the other way round. Of all this the program itself
-//! uses the scripted service only.
+//! The crate depends on no store, tool or dialect: their tests depend on it. The program itself uses only the
+//! scripted service.
 
 #[cfg(feature = "cases")]
 pub mod cases;

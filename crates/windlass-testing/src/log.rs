@@ -1,9 +1,9 @@
 //! The log of a test: the lines that its own threads write, whatever other tests of the process do meanwhile.
 //!
-//! All tests of a process share one global subscriber, which hands each line to the listener of the thread that wrote
-//! it. Subscribers of one thread each (`tracing::subscriber::set_default`) would lose lines: a call site that one test
-//! registers while another installs its subscriber can be left disabled for both. For the same reason [`install`] must
-//! run before anything that logs; helpers that every test of a crate calls first are the place for it.
+//! All tests of a process share one global subscriber, which passes each line to the listener of the thread that
+//! wrote it. Per-thread subscribers (`tracing::subscriber::set_default`) would lose lines: a call site that one test
+//! registers while another installs its subscriber can stay disabled for both. For the same reason [`install`] must
+//! run before anything that logs; call it in helpers that every test of a crate calls first.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Write};
@@ -65,7 +65,7 @@ impl Visit for LogLine {
     }
 }
 
-/// Ends listening on the thread that began it.
+/// Stops listening on the thread that started it when dropped.
 pub struct LogGuard(PhantomData<*const ()>);
 
 impl Drop for LogGuard {
@@ -89,14 +89,14 @@ fn listen(listener: Listener) -> LogGuard {
 #[derive(Clone, Default)]
 pub struct TestLog(Arc<Mutex<Vec<String>>>);
 
-/// The part of a log that begins at some moment.
+/// The part of a log from some moment on.
 pub struct LogTail {
     log: TestLog,
     from: usize,
 }
 
 impl TestLog {
-    /// A log of this thread.
+    /// Creates a log of this thread.
     pub fn for_this_thread() -> (TestLog, LogGuard) {
         let log = TestLog::default();
         let listening = listen(log.listener());
@@ -127,7 +127,7 @@ impl LogTail {
     }
 }
 
-/// Runs a test on a runtime of its own, whose threads all write to one log.
+/// Runs a test on its own runtime, whose threads all write to one log.
 pub fn run_on_threads(test: impl AsyncFnOnce(TestLog)) {
     install();
     let log = TestLog::default();

@@ -1,5 +1,5 @@
-//! A service on loopback that answers as a script says, for examples and trials without a network. The same requests in
-//! the same order get the same answers; what the script does not foresee is a 500 that says what came.
+//! A service on loopback that replies as a script says, for examples and trials without a network. The same requests
+//! in the same order get the same replies; a request that the script does not cover gets a 500 that describes it.
 //!
 //! ```json
 //! {
@@ -16,17 +16,18 @@
 //! }
 //! ```
 //!
-//! - The first route that fits answers: its method (any, if not given), its path (`*` at the end stands for the rest) and
-//!   all values of its `query`. Its replies come one after another, and the last one stays.
-//! - A body is sent as JSON, a text as text, `{"$content-type", "$content"}` as those bytes, and `"$echo"` as the request:
-//!   method, path, query, headers, body.
-//! - `model` answers `POST …/chat/completions` and `POST …/v1/messages`, in one piece or as a stream. The first rule that
-//!   fits answers: `step` and `model` (with `*` for anything), `role`, `turn`, `attempt`, `pass`, `contains` (any message),
-//!   `lastContains` (since the model last spoke), `tool` (one that is offered). Step, role, turn and attempt come from the
-//!   headers that agents send; without them, `turn` counts the requests that fit the rest of the rule, from 1.
-//! - A reply has `reply` (what is no text is sent as the text of its JSON) or `text`, `calls [{name, arguments}]`, `usage`,
-//!   `stop`, `afterMs`, `status` with `retryAfter`, or a `fault`: `truncated`, `malformed`, `hang`. `replies` has one for
-//!   each turn; one that is a list has one for each attempt.
+//! - The first matching route replies. It matches by its method (any, if not given), its path (a final `*` stands for
+//!   the rest) and all values of its `query`. Its replies are used in order, and the last one repeats.
+//! - A body is sent as JSON, a text as text, `{"$content-type", "$content"}` as those bytes, and `"$echo"` as the
+//!   request: method, path, query, headers, body.
+//! - `model` replies to `POST …/chat/completions` and `POST …/v1/messages`, whole or as a stream. The first matching
+//!   rule replies. Its conditions are `step` and `model` (with `*` as wildcard), `role`, `turn`, `attempt`, `pass`,
+//!   `contains` (in any message), `lastContains` (in messages since the model's last one) and `tool` (an offered
+//!   tool). Step, role, turn and attempt come from the headers that agents send; without them, `turn` counts the
+//!   requests that match the rest of the rule, from 1.
+//! - A reply has `reply` (anything but text is sent as its JSON text) or `text`, `calls [{name, arguments}]`,
+//!   `usage`, `stop`, `afterMs`, `status` with `retryAfter`, or a `fault`: `truncated`, `malformed`, `hang`.
+//!   `replies` has one entry per turn; an entry that is a list has one reply per attempt.
 
 mod body;
 pub(crate) mod listener;
@@ -57,18 +58,18 @@ pub struct MockService {
     state: Arc<ScriptState>,
 }
 
-/// One request and what it got, for whoever watches.
+/// One request and its reply, for observers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedRequest {
     pub method: String,
-    /// With the query.
+    /// The path including the query.
     pub path: String,
     pub status: u16,
-    /// Which part of the script has answered: `route 2, reply 1`, `model rule 3`, or why none has.
+    /// The part of the script that replied: `route 2, reply 1`, `model rule 3`, or the reason why none did.
     pub by: String,
 }
 
-/// Which turn of which conversation a model was asked for. Empty and 0 stand for what the client does not say.
+/// A turn of a conversation that a model was called for. Empty and 0 stand for values the client does not send.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ModelRequest {
     pub run: String,
@@ -79,19 +80,19 @@ pub struct ModelRequest {
 
 #[derive(Clone, Debug, Default)]
 pub struct MockOptions {
-    /// 0 is a free one.
+    /// 0 chooses a free port.
     pub port: u16,
-    /// A file that gets a line of JSON for every request to the model, before it is answered.
+    /// A file that receives a line of JSON for every request to the model, before the reply is sent.
     pub log: Option<PathBuf>,
 }
 
 impl MockService {
-    /// Listens on this port of 127.0.0.1, or on a free one if it is 0.
+    /// Starts the service on this port of 127.0.0.1, or on a free one if it is 0.
     pub fn start(script: Script, port: u16) -> io::Result<MockService> {
         MockService::with_observer(script, port, |_| {})
     }
 
-    /// The same, telling of every request that was answered.
+    /// Starts the service with an observer of every answered request.
     pub fn with_observer(
         script: Script,
         port: u16,
@@ -100,7 +101,7 @@ impl MockService {
         MockService::with_options(script, &MockOptions { port, log: None }, on_request)
     }
 
-    /// The same, with a log.
+    /// Starts the service with an observer and a log.
     pub fn with_options(
         script: Script,
         options: &MockOptions,
@@ -118,27 +119,27 @@ impl MockService {
         self.listener.addr()
     }
 
-    /// The address of a path (`/items`) of this service.
+    /// Returns the URL of a path (`/items`) of this service.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.addr())
     }
 
-    /// What a model's `base_url` is set to.
+    /// Returns the value for a model's `base_url`.
     pub fn model_url(&self) -> String {
         self.url("/v1")
     }
 
-    /// All requests so far.
+    /// Returns the number of all requests so far.
     pub fn requests(&self) -> u64 {
         self.listener.requests()
     }
 
-    /// Those to the model.
+    /// Returns the number of requests to the model so far.
     pub fn model_requests(&self) -> u64 {
         self.state.model_requests.load(Ordering::Relaxed)
     }
 
-    /// How often the model was asked for each turn.
+    /// Returns the number of model requests per turn.
     pub fn model_request_counts(&self) -> BTreeMap<ModelRequest, u64> {
         self.state.log.request_counts()
     }

@@ -1,4 +1,4 @@
-//! A Postgres server of one's own, for tests: made from the system's packages, in a folder of its own, gone when dropped.
+//! A Postgres server for tests, made from the system's packages in its own folder and removed on drop.
 
 mod programs;
 
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use programs::{INSTALL, programs};
 
-/// Runs the server until the other end of its input is closed, by a drop or by the death of the tests, however they die.
-/// Then the server ends at once, and its folder goes.
+/// Runs the server until its input is closed, by a drop or by the death of the tests, however they die. Then the
+/// server stops immediately and its folder is removed.
 const WATCH_SCRIPT: &str =
     r#"exec 3<&0; "$@" 3<&- & server=$!; (read -r _ <&3; kill -QUIT $server) & wait $server; rm -rf "$0""#;
 const MAX_START_TIME: Duration = Duration::from_secs(120);
 const MAX_START_ATTEMPTS: usize = 3;
 
-/// A running server. It answers on loopback and on a socket, with the user `windlass` and the password `tests`.
+/// A running server. It listens on loopback and on a socket, with the user `windlass` and the password `tests`.
 pub struct PostgresServer {
     folder: PathBuf,
     port: u16,
@@ -27,11 +27,11 @@ pub struct PostgresServer {
 }
 
 impl PostgresServer {
-    /// Makes a cluster and starts its server. The error says what to do, in words for a person.
+    /// Creates a cluster and starts its server. The error tells the developer what to do.
     pub fn start() -> Result<PostgresServer, String> {
         let programs = programs().ok_or(INSTALL)?;
         let mut started = Err(String::new());
-        // A port that was free may be somebody else's by the time the server wants it.
+        // Another program may take the free port before the server binds it.
         for _ in 0..MAX_START_ATTEMPTS {
             let folder = new_folder().map_err(|error| format!("there is no folder for Postgres: {error}"))?;
             started = PostgresServer::start_in(&programs, &folder);
@@ -52,7 +52,7 @@ impl PostgresServer {
         let socket = format!("unix_socket_directories={}", folder.display());
         let mut postgres = as_other_user(programs.join("postgres"));
         postgres.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string(), "-h", "127.0.0.1"]);
-        // Tests need no safety from power loss.
+        // Tests need no durability against power loss.
         for setting in [socket.as_str(), "fsync=off", "full_page_writes=off", "synchronous_commit=off"] {
             postgres.args(["-c", setting]);
         }
@@ -65,7 +65,7 @@ impl PostgresServer {
         Ok(server)
     }
 
-    /// Polls until it answers: there is nothing to listen to before it does.
+    /// Polls until the server is ready: before that there is nothing to subscribe to.
     fn wait_until_ready(&mut self, programs: &Path) -> Result<(), String> {
         let begin = Instant::now();
         while begin.elapsed() < MAX_START_TIME {
@@ -90,7 +90,7 @@ impl PostgresServer {
         self.port
     }
 
-    /// For a credential.
+    /// Returns the URL for a credential.
     pub fn url(&self) -> String {
         format!("postgres://windlass:tests@127.0.0.1:{}/postgres", self.port)
     }
@@ -116,7 +116,7 @@ fn new_folder() -> std::io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Postgres refuses to run as root: then it is another user that has no rights.
+/// Returns an unprivileged user if the tests run as root, because Postgres refuses to run as root.
 fn other_user() -> Option<&'static str> {
     let id = Command::new("id").arg("-u").output().ok()?;
     if String::from_utf8_lossy(&id.stdout).trim() != "0" {

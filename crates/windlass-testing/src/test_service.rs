@@ -1,5 +1,5 @@
-//! A small HTTP service on loopback, for tests and examples. Every reply is the same for the same requests in the same
-//! order; nothing is random.
+//! A small HTTP service on loopback, for tests and examples. The same requests in the same order get the same
+//! replies; nothing is random.
 //!
 //! | route | reply |
 //! |---|---|
@@ -9,13 +9,13 @@
 //! | `/slow?ms=` | 200, later |
 //! | `/pages?page=n&pages=5&size=10` | one page of numbered items, from page 1 |
 //! | `/big?mb=n` | that many MiB of text, streamed; with `&length=1` announced in advance |
-//! | `/gzip?mb=n` | the same, packed: about 1 KiB a MiB; `mb=0` is a packed JSON object |
+//! | `/gzip?mb=n` | the same, gzipped: about 1 KiB per MiB; `mb=0` is a gzipped JSON object |
 //! | `/bad-json`, `/text`, `/latin1`, `/form`, `/binary`, `/empty` | bodies of these kinds |
 //! | `/raw` | the request's body as text, with its content type |
-//! | `/async/{id}?times=2&retry-after=&to=&end=200` | 202 with a `Location` for the first requests, then the request that asks |
+//! | `/async/{id}?times=2&retry-after=&to=&end=200` | 202 with a `Location` for the first requests, then an echo |
 //! | `/redirect?to=…&code=302`, `/hops/{n}` | a redirect; n redirects in a row, then `/json/end` |
 //! | `/count…` | counts requests by `Idempotency-Key` |
-//! | `/effects` | what was counted: `[{key, path, times}]`; `DELETE` forgets it |
+//! | `/effects` | the counted effects: `[{key, path, times}]`; `DELETE` clears them |
 //! | `/jobs/{id}?polls=3` | `running` for the first polls, then `complete` |
 //! | `/close` | nothing: the connection is closed |
 
@@ -65,7 +65,7 @@ impl TestService {
         Ok(TestService { listener, state })
     }
 
-    /// A service that answers as a script says, and nothing else.
+    /// Starts a service that replies only as a script says.
     pub fn from_script(text: &str) -> io::Result<MockService> {
         let source = SourceText::new("script", text);
         let script = Script::parse(&source)
@@ -77,34 +77,34 @@ impl TestService {
         self.listener.addr()
     }
 
-    /// The address of a path (`/json/x`) of this service.
+    /// Returns the URL of a path (`/json/x`) of this service.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.addr())
     }
 
-    /// What `/count` has counted, by key, without another request.
+    /// Returns what `/count` has counted, by key, without another request.
     pub fn effects(&self) -> Vec<CountedEffect> {
         self.state.effects()
     }
 
-    /// All requests so far.
+    /// Returns the number of all requests so far.
     pub fn requests(&self) -> u64 {
         self.listener.requests()
     }
 
-    /// All connections so far.
+    /// Returns the number of all connections so far.
     pub fn connections(&self) -> u64 {
         self.listener.connections()
     }
 
-    /// How many bytes of `/big` and `/gzip` have gone out.
+    /// Returns how many bytes of `/big` and `/gzip` have been sent.
     pub fn bytes_sent(&self) -> u64 {
         self.state.bytes_sent.load(Ordering::Relaxed)
     }
 }
 
 impl ServiceState {
-    /// How often this was called with the same name, this time included.
+    /// Returns how often this was called with the same name, including this call.
     fn count(&self, name: String) -> u64 {
         let mut counters = lock(&self.counters);
         let counter = counters.entry(name).or_default();
@@ -129,7 +129,7 @@ impl ServiceState {
     }
 }
 
-/// Counters stay usable after a panic elsewhere.
+/// Locks a counter, which stays usable after a panic elsewhere.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

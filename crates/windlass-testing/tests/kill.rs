@@ -1,4 +1,4 @@
-//! kill -9, at commit boundaries and at random moments; then the run must end as if nothing had happened.
+//! kill -9 at commit boundaries and at random moments; afterwards the run must end as if nothing had happened.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use windlass_testing::test_service::TestService;
 
 const DEFINITIONS: [&str; 4] = ["until.json", "foreach.json", "nested.json", "retry.json"];
 
-/// Kills that must have happened by the end: a test that kills nobody proves nothing.
+/// Minimum number of kills by the end: a test that kills no process proves nothing.
 const MIN_KILLS: u64 = 200;
 
 struct Reference {
@@ -29,7 +29,8 @@ fn reference(service: &TestService, definition: &str, number: u64) -> Reference 
     Reference { result, effects }
 }
 
-/// Same result, no effect lost, none under another key, none more often than it was interrupted.
+/// Asserts the same result, no lost effect, none under another key, and none repeated more often than it was
+/// interrupted.
 fn check(what: &str, reference: &Reference, trial: &Trial<'_>, result: &Value, kills: u64) {
     assert_eq!(*result, reference.result, "{what}: another result");
     let effects = trial.effects();
@@ -58,7 +59,7 @@ fn runs_survive_kills_at_every_commit_and_at_random_moments() {
     assert!(kills >= MIN_KILLS, "only {kills} kills");
 }
 
-/// Before and after each commit of the run, and once more during the resume.
+/// Kills before and after each commit of the run, and once more during the resume.
 fn kill_at_every_commit(service: &TestService, definition: &str, reference: &Reference, number: &mut u64) -> u64 {
     let mut kills = 0;
     for moment in ["before", "after"] {
@@ -79,12 +80,12 @@ fn kill_at_every_commit(service: &TestService, definition: &str, reference: &Ref
     kills
 }
 
-/// How many times as long a run of the tests is: nightly runs kill more often.
+/// Returns the multiplier of the number of trials: nightly runs kill more often.
 fn factor() -> u64 {
     std::env::var("WINDLASS_TEST_FACTOR").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1)
 }
 
-/// When the service has seen a random number of requests, and a random moment later.
+/// Kills a random delay after the service has received a random number of requests.
 fn kill_at_random_moments(service: &TestService, definition: &str, reference: &Reference, number: &mut u64) -> u64 {
     let mut kills = 0;
     for seed in 0..12 * factor() {
@@ -102,7 +103,7 @@ fn kill_at_random_moments(service: &TestService, definition: &str, reference: &R
     kills
 }
 
-/// 1 if it was killed, 0 if it came to its end first.
+/// Returns 1 if the process was killed, 0 if it ended first.
 fn kill_at_random_request(service: &TestService, mut child: std::process::Child, random: &mut SeededRng) -> u64 {
     let target = service.requests() + random.below(12);
     let mut more = random.below(60_000);

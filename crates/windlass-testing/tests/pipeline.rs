@@ -1,4 +1,4 @@
-//! kill -9 around every commit of a pipeline: what the journal knows to be done is not done again.
+//! kill -9 around every commit of a pipeline: a task that the journal records as done is not executed again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ struct Trial {
     folder: tempfile::TempDir,
 }
 
-/// A task of a turn, and which try of it: the line that it leaves.
+/// A task of an iteration and its attempt: the line that it writes.
 type Line = (String, String, u64);
 
 impl Trial {
@@ -37,7 +37,7 @@ impl Trial {
         self.command("resume", &[&["crash"], extra].concat())
     }
 
-    /// How often each task was really run.
+    /// Returns how often each task was executed.
     fn lines(&self) -> BTreeMap<Line, usize> {
         let text = std::fs::read_to_string(self.folder.path().join("lines")).unwrap_or_default();
         let mut lines = BTreeMap::new();
@@ -49,7 +49,7 @@ impl Trial {
         lines
     }
 
-    /// The tasks whose end is in the journal.
+    /// Returns the tasks whose end is in the journal.
     fn journaled_tasks(&self) -> Vec<Line> {
         let output = self.command("events", &["crash"]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -106,7 +106,7 @@ fn a_reported_task_is_not_run_again() {
             let lines = trial.lines();
             assert_eq!(lines.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "killed {point}");
             for line in &reported {
-                // A task whose end was kept by the first life only may have been cut by the second: but never both.
+                // A task reported only by the first process may have been cut off by the second, but never both.
                 assert!(
                     lines[line] < lives,
                     "killed {point}: {line:?} was reported, and was run {} times",
@@ -120,7 +120,7 @@ fn a_reported_task_is_not_run_again() {
     assert!(kills >= 20 && between >= 4, "{kills} kills, {between} of them between the second task and the third");
 }
 
-/// The plainest case, by itself: the second task has ended, the third has not begun.
+/// The simplest case on its own: the second task has ended, the third has not started.
 #[test]
 fn a_kill_between_two_tasks_repeats_neither() {
     let mut seen = 0;

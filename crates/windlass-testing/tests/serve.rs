@@ -1,5 +1,5 @@
-//! kill -9 over a server under load: every start that was accepted is there, every run ends, no effect is done under two
-//! keys, and what is poisoned is set aside.
+//! kill -9 of a server under load: every accepted start exists, every run ends, no effect is executed under two keys,
+//! and damaged runs are quarantined.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -14,8 +14,8 @@ use windlass_testing::crash::SeededRng;
 use windlass_testing::crash::server::{ServerProcess, read_log, wait_until};
 use windlass_testing::test_service::TestService;
 
-/// What is in the middle of something when the server dies: calls, waits, retries, loops, children. `SERVICE` is where the
-/// calls go, and each run calls its own paths.
+/// Definitions that are active when the server dies: calls, waits, retries, loops, child runs. `SERVICE` is the
+/// address of the calls, and each run calls its own paths.
 const DEFINITIONS: [(&str, &str); 6] = [
     (
         "child",
@@ -62,7 +62,7 @@ const DEFINITIONS: [(&str, &str); 6] = [
     ),
 ];
 
-/// The paths of effects that one run must have, by its definition.
+/// Returns the effect paths that one run must have, by its definition.
 fn expected(definition: &str, me: &str) -> Vec<String> {
     let numbered = |numbers: std::ops::Range<u32>| numbers.map(|number| format!("/count/{me}-{number}")).collect();
     match definition {
@@ -81,10 +81,10 @@ fn register(server: &ServerProcess, service: &TestService) {
     }
 }
 
-/// Every start that was answered with a yes, with its definition. Starts that were cut off may be there or not.
+/// Every accepted start with its definition. Starts that were cut off may exist or not.
 type Accepted = BTreeMap<String, String>;
 
-/// Starts runs over several connections until the server is gone or so many were accepted.
+/// Starts runs over several connections until the server is gone or `max_runs` were accepted.
 fn load(server: &ServerProcess, round: usize, max_runs: usize, accepted: &mut Accepted) {
     let done = AtomicBool::new(false);
     let from_all = std::thread::scope(|scope| {
@@ -113,7 +113,7 @@ fn load(server: &ServerProcess, round: usize, max_runs: usize, accepted: &mut Ac
     from_all.into_iter().for_each(|mine| accepted.extend(mine));
 }
 
-/// From outside: each effect has one key, and none is missing.
+/// Asserts from outside that each effect has one key and none is missing.
 fn check_effects(service: &TestService, accepted: &Accepted, deaths: u64) {
     let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for effect in service.effects() {
@@ -171,7 +171,7 @@ fn accepted_runs_survive_random_kills_under_load() {
     assert!(status.success(), "{status}");
 }
 
-/// A thousand runs in the middle of something, some of them paused: all are there again, soon.
+/// A thousand active runs, some of them paused, are all resumed soon after a restart.
 #[test]
 fn a_thousand_active_runs_are_resumed() {
     const RUNS: usize = 1_000;
@@ -208,7 +208,7 @@ fn a_thousand_active_runs_are_resumed() {
     let server = ServerProcess::start(folder.path(), &[]);
     let took = server.wait_until_ready();
     println!("{RUNS} active runs: ready after {took:?}");
-    // The machine may be a slow one, and busy.
+    // The machine may be slow and busy.
     assert!(took < Duration::from_secs(if cfg!(debug_assertions) { 120 } else { 5 }), "ready after {took:?}");
     wait_until(|| service.requests() >= before + RUNS as u64 / 2);
     let statuses = server.client().statuses();
@@ -221,14 +221,14 @@ fn a_thousand_active_runs_are_resumed() {
     assert!(recovered.iter().any(|line| line.contains("\"set_aside\":0")), "{recovered:?}");
 }
 
-/// What is at work may end when the server is asked to stop; the next one does not do it again.
+/// Running calls may end when the server is asked to stop; the next server does not repeat them.
 #[test]
 fn a_graceful_stop_drains_running_calls() {
     let folder = tempfile::tempdir().expect("a folder");
     let service = TestService::start().expect("the service starts");
-    // Whoever calls this one waits until the test answers.
+    // A caller of this port waits until the test replies.
     let slow = TcpListener::bind("127.0.0.1:0").expect("a port");
-    // Longer than a test may take: it does not wait for that.
+    // The drain time is longer than the test may take; the server does not wait that long.
     let server = ServerProcess::start(folder.path(), &["--drain", "3600"]);
     let source = r#"{"actions": {
         "slow": {"type": "http", "inputs": {"method": "POST", "uri": "http://SLOW/"}},
@@ -255,7 +255,7 @@ fn a_graceful_stop_drains_running_calls() {
     assert!(slow.accept().is_err(), "the call that had ended was not made again");
 }
 
-/// A run whose journal is damaged is set aside with a reason that everybody can see; the rest go on.
+/// A run whose journal is damaged is quarantined with a visible reason; the other runs continue.
 #[test]
 fn a_damaged_run_is_quarantined_and_the_others_continue() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -287,7 +287,7 @@ fn a_damaged_run_is_quarantined_and_the_others_continue() {
     assert!(named, "{findings:#}");
 }
 
-/// Turns a bit in a row of the run's journal, as a bad disk would.
+/// Flips a bit in a row of the run's journal, as a bad disk would.
 fn corrupt_journal(store: &Path, run: &str) {
     let connection = rusqlite::Connection::open(store.join("windlass.db")).expect("the store's file");
     let changed = connection.execute(

@@ -1,5 +1,5 @@
-//! A server and its workers as processes of their own, killed, stopped and asked to go in the middle of jobs. Every turn is
-//! in the result once; effects are counted outside, and whatever was done again was done under the same key.
+//! A server and its workers as separate processes that are killed, paused and asked to stop during jobs. Every
+//! iteration is in the result once; effects are counted outside, and every repeated effect has the same key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,19 +14,20 @@ use windlass_testing::test_service::{RecordingProxy, TestService};
 
 const ITERATIONS: usize = 50;
 
-/// The seconds of a lease whose end is waited for. Whoever lives must not be silent for so long, however busy the machine is.
+/// A lease whose expiry the test waits for. A live worker must never be silent this long, however busy the machine
+/// is.
 const SHORT_LEASE_SECONDS: u64 = 5;
 
-/// Those of a lease that nobody waits for.
+/// A lease that does not expire during a test.
 const LONG_LEASE_SECONDS: u64 = 60;
 
-/// One turn after the other: each is an effect that is counted, and a pause in which something can happen.
+/// Sequential iterations: each has a counted effect and a pause during which something can happen.
 const CALLS: &str = r#"{"actions": {"turns": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 50)",
     "limit": {"count": 100, "timeout": "PT1H"}, "actions": {
         "call": {"type": "http", "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-@{variables('loopIndex')}"}},
         "slow": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=20"}, "runAfter": {"call": ["Succeeded"]}}}}}}"#;
 
-/// Several turns at once: each leaves a line with its key.
+/// Concurrent iterations: each writes a line with its key.
 const LINES: &str = "metadata: {name: lines}\nworkflow:\n- step: turns\n  \
     loop: {in: '{{ range(50) | list }}', iterator: n, spec: {mode: parallel, max_in_flight: 6}}\n  \
     tool:\n    kind: shell\n    cmds: |\n      echo \"$WINDLASS_KEY {{ n }}\" >> FILE; sleep 0.05\n";
@@ -47,7 +48,7 @@ impl TestSetup {
         self.folder.path()
     }
 
-    /// On the port of another that was there before, if it had one.
+    /// Starts a server on this port, which an earlier server may have used; 0 chooses a free one.
     fn server(&self, port: u16) -> ServerProcess {
         ServerProcess::start_with(
             self.path(),
@@ -71,7 +72,7 @@ impl TestSetup {
         self.path().join("lines")
     }
 
-    /// Starts both loops; they are called after their definitions.
+    /// Starts both loops; the runs are named after their definitions.
     fn begin(&self, client: &mut TestClient) {
         for definition in ["calls", "lines"] {
             let (status, body) = client.start(definition, definition, &json!({ "me": "r" })).expect("an answer");
@@ -79,7 +80,7 @@ impl TestSetup {
         }
     }
 
-    /// How often each effect was made, by its turn: under one key each, and none is missing.
+    /// Returns how often each effect was executed, by iteration. Asserts one key per effect and that none is missing.
     fn effects(&self) -> BTreeMap<String, u64> {
         let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut times: BTreeMap<String, u64> = BTreeMap::new();
@@ -105,7 +106,7 @@ impl TestSetup {
         times
     }
 
-    /// Waits for both runs, and looks at every turn of them.
+    /// Waits for both runs and checks every iteration of them.
     fn finish(&self, client: &mut TestClient, workers: &[&WorkerProcess]) -> BTreeMap<String, u64> {
         let ended = |status: &String| !["running", "waiting", "pending"].contains(&status.as_str());
         wait_until(|| client.statuses().values().all(ended));
@@ -127,7 +128,7 @@ impl TestSetup {
     }
 }
 
-/// Of the tasks that are here for workers, all; and of those that the server could do, the ones with the label.
+/// Accepts all tasks reserved for workers, and those with the label that the server could execute itself.
 const WORKER_ARGS: &[&str] = &["--tools", "http,shell", "--label", "at=plant", "--slots", "4"];
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
@@ -138,7 +139,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().expect("a number")
 }
 
-/// The worker's jobs, as the server sees them.
+/// Returns the worker's jobs as the server sees them.
 fn leased_jobs(client: &mut TestClient, worker: &str) -> Vec<Value> {
     let workers = client.get("/api/v1/workers");
     let named = items(&workers["items"]).find(|item| item["name"] == worker);
@@ -170,7 +171,7 @@ fn workers_reconnect_to_a_server_restarted_on_its_port() {
         worker.signal("TERM");
         let (status, log) = worker.wait_for_exit();
         assert!(status.success(), "{status}: {log}");
-        // One that had no slot free has perhaps asked for nothing meanwhile.
+        // A worker without a free slot may have sent no request in the meantime.
         assert_eq!(log.contains("the server is away"), log.contains("the server is back"), "{log}");
     }
 }
@@ -194,7 +195,7 @@ fn jobs_of_a_killed_worker_are_done_by_another() {
     assert!(times.values().all(|times| *times <= 2), "{times:?}");
     let again = times.values().filter(|times| **times > 1).count();
     println!("{again} effects were made again after the death of a worker that had {lost} jobs");
-    // What it had at that moment, or has got since.
+    // The jobs it had at that moment, or received since.
     assert!(again <= 4, "{again} were done again");
 }
 
@@ -216,22 +217,22 @@ fn a_worker_asked_to_stop_finishes_its_jobs() {
     assert!(times.values().all(|times| *times == 1), "nothing was done again: {times:?}");
 }
 
-/// Whoever runs it first waits for `go1`, the second for `go2`; each says which it was.
+/// The first execution waits for `go1`, the second for `go2`; each prints its number.
 const WAITS: &str = "metadata: {name: waits}\nworkflow:\n- step: start\n  tool:\n    kind: shell\n    cmds: |\n      \
     echo \"$WINDLASS_KEY\" >> DIR/keys; n=$(wc -l < DIR/keys | tr -d ' ')\n      \
     while [ ! -e DIR/go$n ]; do sleep 0.02; done; touch DIR/done$n; echo \"number $n\"\n";
 
-/// One job that is begun twice, and how far each of the two gets.
+/// A job that two workers execute, and the progress of each.
 struct TwiceStartedJob {
     world: TestSetup,
     server: ServerProcess,
     client: TestClient,
-    /// All that the first one says goes over it.
+    /// Carries all traffic of the first worker.
     proxy: RecordingProxy,
 }
 
 impl TwiceStartedJob {
-    /// With a first worker, which has begun.
+    /// Starts the job on a first worker.
     fn start() -> (TwiceStartedJob, WorkerProcess) {
         let world = TestSetup::new(SHORT_LEASE_SECONDS);
         let server = world.server(0);
@@ -259,7 +260,7 @@ impl TwiceStartedJob {
         self.world.path().join(format!("done{number}")).exists()
     }
 
-    /// A second worker, which has begun as well: under the next epoch.
+    /// Starts the job on a second worker, under the next lease epoch.
     fn start_second_worker(&mut self) -> WorkerProcess {
         let second = self.world.worker(&self.server, "second");
         wait_until(|| self.keys().len() == 2);
@@ -268,7 +269,7 @@ impl TwiceStartedJob {
         second
     }
 
-    /// What the second says is the result, and both had one key.
+    /// Asserts that the report of the second worker is the result, and that both had the same key.
     fn assert_second_result_wins(&mut self) {
         assert_eq!(self.client.statuses()["r"], "running", "the first one's result was not taken");
         self.go(2);
@@ -281,7 +282,7 @@ impl TwiceStartedJob {
         assert!(metrics.contains("windlass_leases_expired_total{tool=\"shell\"} 1"), "{metrics}");
     }
 
-    /// It is no worse for that: the first takes the next job.
+    /// Asserts that the first worker still works: it takes the next job.
     fn assert_first_worker_takes_next_job(&mut self, second: WorkerProcess) {
         drop(second);
         let (status, body) = self.client.start("waits", "again", &json!({})).expect("an answer");
@@ -292,7 +293,7 @@ impl TwiceStartedJob {
     }
 }
 
-/// Killed with -9, it leaves nothing behind that still works.
+/// A worker killed with -9 leaves no process running.
 #[test]
 fn processes_of_a_killed_worker_end_with_it() {
     let (mut twice, first) = TwiceStartedJob::start();
@@ -308,11 +309,11 @@ fn a_stale_report_of_a_paused_worker_is_rejected() {
     let (mut twice, first) = TwiceStartedJob::start();
     first.signal("STOP");
     let second = twice.start_second_worker();
-    // What the first has started ends meanwhile.
+    // The program that the first worker started ends meanwhile.
     twice.go(1);
     wait_until(|| twice.is_done(1));
     first.signal("CONT");
-    // The server has told it so while it slept, or refuses its result.
+    // The server reports the lost lease in a heartbeat reply, or rejects the result.
     wait_until(|| twice.proxy.count("WND-3010") + twice.proxy.count("\"lost\":[{") > 0);
     wait_until(|| leased_jobs(&mut twice.client, "first").is_empty());
     twice.assert_second_result_wins();
@@ -324,12 +325,12 @@ fn a_stale_report_of_a_disconnected_worker_is_rejected() {
     let (mut twice, _first) = TwiceStartedJob::start();
     twice.proxy.pause();
     let second = twice.start_second_worker();
-    // It ends its work and reports it, and does not know that nobody hears.
+    // The worker finishes and reports, unaware that the report does not arrive.
     twice.go(1);
     wait_until(|| twice.proxy.count("/worker/complete") > 0);
     assert_eq!(twice.proxy.count("WND-3010"), 0);
     twice.proxy.resume();
-    // Its report is refused, or the reply to its heartbeat comes first and it drops the report.
+    // The server rejects its report, or the reply to its heartbeat arrives first and it drops the report.
     wait_until(|| twice.proxy.count("WND-3010") + twice.proxy.count("\"lost\":[{") > 0);
     twice.assert_second_result_wins();
     twice.assert_first_worker_takes_next_job(second);

@@ -1,4 +1,4 @@
-//! The program as a server, and a client that knows no more than HTTP.
+//! The program as a server, and a plain HTTP client.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::crash::worker::WorkerProcess;
 
-/// Nothing here takes this long; whoever waits longer has found a hang.
+/// No operation takes this long; a longer wait means a hang.
 const HANG_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Between two looks at something outside.
+/// Interval between checks of an external condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A server that listens. It is killed when it is dropped.
+/// A listening server process, killed on drop.
 pub struct ServerProcess {
     child: Child,
     address: String,
@@ -30,16 +30,16 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Where a server listens, and for how long its workers may be silent.
+/// The port of a server and the lease time of its workers.
 #[derive(Clone, Copy, Default)]
 pub struct ServerProcessOptions {
-    /// None of its own: any that is free.
+    /// 0 chooses a free port.
     pub port: u16,
     pub lease_seconds: Option<u64>,
 }
 
 impl ServerProcess {
-    /// On a store of its own, or on one that another has left. It may call services of this machine.
+    /// Starts a server on a new store, or on one that another server has left. It may call services of this machine.
     pub fn start(folder: &Path, extra: &[&str]) -> ServerProcess {
         ServerProcess::start_with(folder, ServerProcessOptions::default(), extra)
     }
@@ -66,20 +66,20 @@ impl ServerProcess {
         ServerProcess { child, address: text("address").trim_start_matches("http://").to_owned(), token }
     }
 
-    /// As the system does it: no goodbye.
+    /// Kills the process without a shutdown.
     pub fn kill(mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it can be waited for");
     }
 
-    /// Asks it to stop.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         let pid = self.child.id().to_string();
         let status = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
         assert!(status.success());
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the process exits.
     pub fn wait_for_exit(mut self) -> ExitStatus {
         let mut status = None;
         wait_until(|| {
@@ -102,7 +102,7 @@ impl ServerProcess {
         self.token.clone()
     }
 
-    /// A worker that has nothing but the address and the token: a process in a folder of its own.
+    /// Starts a worker process in its own folder, which has nothing but the address and the token.
     pub fn worker(&self, folder: &Path, name: &str, args: &[&str]) -> WorkerProcess {
         WorkerProcess::start(folder, name, &self.url(), &self.token, args)
     }
@@ -118,31 +118,31 @@ impl ServerProcess {
     }
 }
 
-/// A port for a server that goes and comes back: below those that the system gives out by itself, so that nobody gets it
-/// by chance while the server is away.
+/// Returns a port for a server that is restarted. It is below the ephemeral ports, so that no other program gets it
+/// by chance while the server is down.
 pub fn fixed_port() -> u16 {
     let from = 20_000 + (std::process::id() % 10_000) as u16;
     let free = (from..32_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
     free.expect("a free port")
 }
 
-/// What servers in this folder have said.
+/// Returns the log lines of the servers in this folder.
 pub fn read_log(folder: &Path) -> Vec<String> {
     let path: PathBuf = folder.join("log");
     std::fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-/// Waits for something outside to become true.
+/// Waits until an external condition becomes true.
 pub fn wait_until(mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed() < HANG_TIMEOUT, "it never came true");
-        // Those who are waited for need the processor more.
+        // The awaited processes need the processor more.
         std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// One connection, kept as long as it lasts.
+/// A client with one connection, reused while it lasts.
 pub struct TestClient {
     address: String,
     token: String,
@@ -150,7 +150,7 @@ pub struct TestClient {
 }
 
 impl TestClient {
-    /// The status and the body. An error means that nobody knows what became of it.
+    /// Returns the status and the body. After an error it is unknown whether the request was executed.
     pub fn request(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Value)> {
         let (status, body) = self.exchange(method, path, body)?;
         Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
@@ -159,7 +159,7 @@ impl TestClient {
     fn exchange(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Vec<u8>)> {
         let kept = self.stream.is_some();
         let mut result = self.exchange_once(method, path, body);
-        // One that was silent for long may have been closed meanwhile.
+        // The server may have closed an idle connection.
         if result.is_err() && kept && method == "GET" {
             self.stream = None;
             result = self.exchange_once(method, path, body);
@@ -213,7 +213,7 @@ impl TestClient {
         Ok((status, body))
     }
 
-    /// Of a route that does not answer with JSON.
+    /// Returns the body of a route that does not return JSON.
     pub fn text(&mut self, path: &str) -> String {
         let (status, body) = self.exchange("GET", path, None).expect("an answer");
         let body = String::from_utf8_lossy(&body).into_owned();
@@ -221,7 +221,7 @@ impl TestClient {
         body
     }
 
-    /// For what must succeed.
+    /// Returns the body of a request that must succeed.
     pub fn get(&mut self, path: &str) -> Value {
         let (status, body) = self.request("GET", path, None).expect("an answer");
         assert_eq!(status, 200, "{path}: {body}");
@@ -232,7 +232,7 @@ impl TestClient {
         self.register_for(name, source, &serde_json::json!({}));
     }
 
-    /// For workers with these labels.
+    /// Registers a definition for workers with these labels.
     pub fn register_for(&mut self, name: &str, source: &str, labels: &Value) {
         let body = serde_json::json!({ "name": name, "source": source, "labels": labels });
         let (status, answer) = self.request("POST", "/api/v1/definitions", Some(&body)).expect("an answer");
@@ -244,7 +244,7 @@ impl TestClient {
         self.request("POST", "/api/v1/runs", Some(&body))
     }
 
-    /// All runs that nobody else has called, by id, with their statuses.
+    /// Returns the statuses of all root runs by id.
     pub fn statuses(&mut self) -> std::collections::BTreeMap<String, String> {
         let mut found = std::collections::BTreeMap::new();
         let mut before = String::new();

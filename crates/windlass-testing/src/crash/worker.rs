@@ -5,7 +5,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::crash::server::wait_until;
 
-/// A worker at work. It is killed when it is dropped.
+/// A worker process, killed on drop.
 pub struct WorkerProcess {
     child: Child,
     log: PathBuf,
@@ -19,7 +19,7 @@ impl Drop for WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// It has been answered by the server when this returns.
+    /// Starts a worker and returns when it is connected to the server.
     pub fn start(folder: &Path, name: &str, url: &str, token: &str, args: &[&str]) -> WorkerProcess {
         let home = folder.join(format!("worker-{name}"));
         std::fs::create_dir_all(&home).expect("a folder");
@@ -34,7 +34,7 @@ impl WorkerProcess {
         worker
     }
 
-    /// Whether it has said so of itself.
+    /// Returns true if the log contains the text.
     pub(crate) fn has_logged(&self, part: &str) -> bool {
         self.log().contains(part)
     }
@@ -43,20 +43,20 @@ impl WorkerProcess {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// TERM, STOP, CONT.
+    /// Sends a signal: TERM, STOP or CONT.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         let status = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill is there");
         assert!(status.success(), "kill -{name}");
     }
 
-    /// As the system does it: no goodbye.
+    /// Kills the process without a shutdown.
     pub fn kill(mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it can be waited for");
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the process exits.
     pub fn wait_for_exit(mut self) -> (ExitStatus, String) {
         let mut status = None;
         wait_until(|| {

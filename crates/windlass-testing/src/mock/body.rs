@@ -1,4 +1,4 @@
-//! Bodies of replies: whole ones, streams, and those that break off.
+//! Bodies of replies: complete ones, streams, and truncated ones.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,7 +10,7 @@ use hyper::body::{Body, Frame, SizeHint};
 
 pub(crate) struct ChunkedBody {
     pieces: VecDeque<Bytes>,
-    /// How many bytes the head announces.
+    /// The number of bytes that the head announces.
     announced: Option<u64>,
     breaks: bool,
 }
@@ -24,7 +24,7 @@ impl ChunkedBody {
         ChunkedBody { pieces: events.into_iter().map(Bytes::from).collect(), announced: None, breaks: false }
     }
 
-    /// The connection is closed after these.
+    /// Closes the connection after these chunks.
     pub(super) fn then_abort(self) -> ChunkedBody {
         ChunkedBody { announced: None, breaks: true, ..self }
     }

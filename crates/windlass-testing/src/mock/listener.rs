@@ -1,4 +1,4 @@
-//! A port on loopback and who serves it.
+//! An HTTP listener on loopback.
 
 use std::error::Error;
 use std::future::Future;
@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-/// Dropping it closes its connections and its port.
+/// A listener. Dropping it closes its connections and its port.
 pub(crate) struct HttpListener {
     addr: SocketAddr,
     counts: Arc<ListenerCounts>,
@@ -32,8 +32,8 @@ struct ListenerCounts {
 }
 
 impl HttpListener {
-    /// Has a thread and a runtime of its own, so it serves callers with and without one, and programs that they start. A
-    /// port of 0 is a free one.
+    /// Starts a listener with its own thread and runtime, so it serves callers with and without one, and programs that
+    /// they start. Port 0 chooses a free port.
     pub(crate) fn start<H, F, B>(name: &str, port: u16, handler: H) -> io::Result<HttpListener>
     where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
@@ -93,7 +93,7 @@ where
 {
     let listener = TcpListener::from_std(listener)?;
     loop {
-        // A failed accept is the client's bad luck, or a lack of file handles that passes.
+        // A failed accept is an aborted connection, or a temporary lack of file handles.
         if let Ok((stream, _)) = listener.accept().await {
             counts.connections.fetch_add(1, Ordering::Relaxed);
             tokio::spawn(connection(stream, counts.clone(), handler.clone()));
@@ -115,6 +115,6 @@ where
         counts.requests.fetch_add(1, Ordering::Relaxed);
         handler(request)
     });
-    // Clients that go away are part of the tests.
+    // Clients that disconnect are part of the tests.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }

@@ -1,4 +1,4 @@
-//! What a model was asked, for whoever counts it afterwards: also after the process that asked was killed.
+//! The log of model requests, which can be counted even after the calling process was killed.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -22,13 +22,13 @@ struct ModelLogState {
 }
 
 impl ModelLog {
-    /// Lines are added to a file that is there already.
+    /// Opens the log. An existing file is appended to.
     pub(super) fn open(path: Option<&Path>) -> io::Result<ModelLog> {
         let file = path.map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
         Ok(ModelLog { state: Mutex::new(ModelLogState { file, requests: 0, times: BTreeMap::new() }) })
     }
 
-    /// One line, written before the request is answered.
+    /// Appends one line before the response is sent.
     pub(super) fn append(&self, question: &ModelQuery, status: u16, by: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.requests += 1;
@@ -53,7 +53,7 @@ impl ModelLog {
             ("by", Value::from(by)),
             ("body", question.body.clone()),
         ]);
-        // In one write, so that no line is seen in part. A log that cannot be written must not change the answers.
+        // One write, so that no partial line is visible. A log that cannot be written must not change the replies.
         let _ = file.write_all(format!("{}\n", to_json(&line)).as_bytes()).and_then(|()| file.flush());
     }
 

@@ -1,4 +1,4 @@
-//! The scripted chat model: which rule answers a question.
+//! The scripted chat model: selects the rule that answers a request.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use super::received::{ReceivedRequest, unescape};
 use super::rules::{ModelRule, RuleCondition, RuleReplies, ScriptedModelReply};
 use super::wire::MockModelProtocol;
 
-/// The code of a reply when no rule fits.
+/// The error code of a response if no rule matches.
 const SCRIPT_UNMATCHED: &str = "ScriptUnmatched";
 
-/// How much of an unforeseen question is shown.
+/// Maximum length of the excerpt of an unmatched request.
 const EXCERPT_CHARS: usize = 200;
 
-/// What a script remembers of the requests so far.
+/// State of a script across requests.
 #[derive(Default)]
 pub(super) struct ScriptMemory {
-    /// How often each condition of the rules was met, for clients that do not say which turn it is.
+    /// How often each condition matched, for clients that do not send the turn.
     match_counts: BTreeMap<RuleCondition, u64>,
-    /// The keys by which each turn was asked for. A step that is run again asks with another key.
+    /// The idempotency keys of each turn. A step that is run again uses another key.
     keys: BTreeMap<ModelRequest, Vec<String>>,
 }
 
-/// A question as the rules see it.
+/// A request to the model as the rules see it.
 pub(super) struct ModelQuery {
     pub(super) wire: MockModelProtocol,
     pub(super) body: Value,
@@ -41,14 +41,14 @@ pub(super) struct ModelQuery {
     pub(super) tools: Vec<String>,
 }
 
-/// What it gets.
+/// The answer to a request.
 pub(super) enum ModelAnswer<'a> {
     Reply { reply: &'a ScriptedModelReply, turn: u64, by: String },
     Refused { status: StatusCode, message: String, code: &'static str, by: String },
 }
 
 impl ModelQuery {
-    /// None if the request is none to a model. One that is not JSON has a null body.
+    /// Returns `None` if the request is not addressed to a model. A request that is not JSON has a null body.
     pub(super) fn from_request(request: &ReceivedRequest) -> Option<ModelQuery> {
         let wire = MockModelProtocol::from_path(&request.path).filter(|_| request.method == Method::POST)?;
         let body = parse_json(&String::from_utf8_lossy(&request.body)).unwrap_or_default();
@@ -144,7 +144,8 @@ impl ModelQuery {
         }
     }
 
-    /// Which time the step is run that asks for this turn, from 1. A request that is sent again is the same time.
+    /// Returns which execution of the step requests this turn, from 1. A repeated request belongs to the same
+    /// execution.
     fn pass(&self, memory: &mut ScriptMemory) -> u64 {
         let keys = memory.keys.entry(self.request()).or_default();
         let known = keys.iter().position(|key| *key == self.key);
@@ -155,7 +156,7 @@ impl ModelQuery {
         at as u64 + 1
     }
 
-    /// Every condition that this request meets.
+    /// Counts every condition that this request matches.
     fn count(&self, rules: &[ModelRule], memory: &mut ScriptMemory) {
         *memory.match_counts.entry(RuleCondition::default()).or_default() += 1;
         let mut conditions: Vec<&RuleCondition> =
@@ -189,7 +190,7 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
     headers.get(name).map(|value| unescape(&String::from_utf8_lossy(value.as_bytes())))
 }
 
-/// A text, or the texts of its parts.
+/// Returns a text, or the texts of its parts.
 fn content_text(content: &Value) -> String {
     match content {
         Value::Str(text) => text.to_string(),
@@ -208,7 +209,7 @@ fn content_text(content: &Value) -> String {
     }
 }
 
-/// `*` stands for any text, also for none.
+/// Matches a pattern in which `*` stands for any text, including none.
 fn matches_pattern(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };

@@ -1,4 +1,4 @@
-//! A request as the services of this crate see it.
+//! A request as the services of this crate receive it.
 
 use std::io;
 
@@ -14,9 +14,9 @@ use windlass_value::{Map, Value, parse_json};
 pub(crate) struct ReceivedRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
-    /// As it came.
+    /// Path and query as received.
     pub(crate) target: String,
-    /// A name that comes more than once has an array.
+    /// A name that occurs more than once has an array.
     pub(crate) query: Map,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
@@ -38,7 +38,7 @@ impl ReceivedRequest {
         })
     }
 
-    /// The request itself: method, path, query, headers, body.
+    /// Returns the request as a value: method, path, query, headers, body.
     pub(crate) fn echo(&self) -> Value {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let headers: Map = self.headers.iter().map(|(name, value)| (name.as_str(), text(value.as_bytes()))).collect();
@@ -69,7 +69,7 @@ fn parse_query(text: Option<&str>) -> Map {
     query
 }
 
-/// Decodes the percent-encoding of a text; what is not encoded properly stays as it is.
+/// Decodes the percent-encoding of a text; invalid escapes are kept.
 pub(super) fn unescape(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! From a request to the script's answer.
+//! Selects and builds the response to a request.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,10 +25,10 @@ use super::wire::ModelResponse;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// A script and how far it has got.
+/// A script and its progress.
 pub(super) struct ScriptState {
     script: Script,
-    /// How often each route has answered.
+    /// The number of replies of each route.
     answered: Vec<AtomicU64>,
     memory: Mutex<ScriptMemory>,
     pub(super) model_requests: AtomicU64,
@@ -46,7 +46,7 @@ impl ScriptState {
         ScriptState { script, answered, memory: Mutex::default(), model_requests: AtomicU64::new(0), log, on_request }
     }
 
-    /// The route for a request, and which of its replies is due.
+    /// Returns the route of a request and the index of its next reply.
     fn route(&self, request: &ReceivedRequest) -> Option<(usize, usize)> {
         let index = self.script.routes.iter().position(|route| fits(route, request))?;
         let times = self.answered[index].fetch_add(1, Ordering::Relaxed);
@@ -102,7 +102,7 @@ struct MockResponse {
     status: StatusCode,
     headers: HeaderMap,
     body: ChunkedBody,
-    /// None: never.
+    /// The delay; `None` never responds.
     after: Option<Duration>,
     by: String,
 }
@@ -185,7 +185,7 @@ fn model_success(question: &ModelQuery, reply: &super::rules::ScriptedModelReply
     let with_usage = question.body.get("stream_options").is_none_or(|options| flag(options.get("include_usage")));
     let mut stream = sent.stream(with_usage);
     if is_cut {
-        // Something has come, and never what says that it was all.
+        // Some events are sent, but never the one that ends the stream.
         stream.events.truncate((stream.events.len() - stream.tail).div_ceil(2).max(1));
     }
     let body = ChunkedBody::from_events(stream.events);

@@ -1,4 +1,4 @@
-//! The rules of a scripted model: from a script's text.
+//! Parsing of the rules of a scripted model.
 
 use hyper::StatusCode;
 use windlass_syntax::{
@@ -13,12 +13,12 @@ pub(super) struct ModelRule {
     pub(super) when: RuleCondition,
     pub(super) turn: Option<u64>,
     pub(super) attempt: Option<u64>,
-    /// Which time the whole step is run.
+    /// Which execution of the whole step.
     pub(super) pass: Option<u64>,
     pub(super) replies: RuleReplies,
 }
 
-/// What a request must be like. In texts of `step` and `model`, `*` stands for anything.
+/// Conditions on a request. In `step` and `model`, `*` is a wildcard.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RuleCondition {
     pub(super) step: Option<String>,
@@ -26,16 +26,16 @@ pub(super) struct RuleCondition {
     pub(super) model: Option<String>,
     /// In any message.
     pub(super) contains: Option<String>,
-    /// In what has come since the model last spoke.
+    /// In the messages since the model's last one.
     pub(super) last_contains: Option<String>,
     pub(super) tool: Option<String>,
 }
 
-/// Each is a list with one reply for each attempt, of which the last one stays.
+/// Replies of a rule, each a list with one reply per attempt, of which the last one repeats.
 #[derive(Clone, Debug)]
 pub(super) enum RuleReplies {
     Always(Vec<ScriptedModelReply>),
-    /// One for each turn, and then no more.
+    /// One per turn, and none after the last.
     Turns(Vec<Vec<ScriptedModelReply>>),
 }
 
@@ -78,11 +78,11 @@ pub(super) enum ScriptedStop {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScriptedFault {
-    /// The connection breaks in the middle of the answer.
+    /// The connection breaks in the middle of the response.
     Truncated,
-    /// The arguments of the calls are no JSON.
+    /// The arguments of the calls are invalid JSON.
     Malformed,
-    /// Nothing ever comes.
+    /// No response is ever sent.
     Hang,
 }
 
@@ -141,7 +141,7 @@ fn parse_turns(node: &SyntaxNode, out: &mut Diagnostics) -> Vec<Vec<ScriptedMode
     })
 }
 
-/// A text, or an object with what a rule has beside `when`.
+/// Parses a text, or an object with the keys of a rule except `when`.
 fn parse_reply(node: &SyntaxNode, out: &mut Diagnostics) -> Option<ScriptedModelReply> {
     if node.as_map().is_none() {
         let text = expect_text(node, "a reply", out)?;
@@ -159,14 +159,14 @@ fn parse_reply(node: &SyntaxNode, out: &mut Diagnostics) -> Option<ScriptedModel
     reply
 }
 
-/// None if nothing of a reply is there.
+/// Takes the keys of a reply; returns `None` if none is present.
 fn take_reply(object: &mut ObjectReader<'_>, out: &mut Diagnostics) -> Option<ScriptedModelReply> {
-    // What is no text is sent as the text of its JSON.
+    // Anything but text is sent as its JSON text.
     let data = object.take("reply").map(|node| match to_value(node) {
         Value::Str(text) => text.to_string(),
         other => to_json(&other),
     });
-    // One that cannot be read is there all the same, and says enough by itself.
+    // An unreadable key is still present, and its own problem is enough.
     let has_reply = ["reply", "text", "calls", "fault"].iter().any(|name| object.peek(name).is_some());
     let text = object.take("text").and_then(|node| expect_text(node, "`text`", out)).map(|text| text.text.clone());
     let calls = object.take("calls").map(|node| parse_list(node, "`calls`", out, parse_call));
@@ -208,7 +208,7 @@ fn parse_call(node: &SyntaxNode, out: &mut Diagnostics) -> Option<ScriptedCall> 
         return None;
     };
     let name = expect_text(name, "`name`", out)?.text.clone();
-    // Whatever it is, it is sent: models err, too.
+    // Any value is sent: models err, too.
     let arguments = arguments.map_or_else(|| Value::map(Map::new()), to_value);
     Some(ScriptedCall { id: id.map(|id| id.text.clone()), name, arguments })
 }
@@ -229,7 +229,7 @@ fn parse_keyword<T: Copy>(
     found
 }
 
-/// Who asks, as the header says it.
+/// The role of the caller, as sent in the header.
 const ROLES: [(&str, &str); 3] = [("step", "step"), ("judge", "judge"), ("coordinator", "coordinator")];
 
 fn parse_condition(node: &SyntaxNode, out: &mut Diagnostics) -> (RuleCondition, [Option<u64>; 3]) {

@@ -1,4 +1,4 @@
-//! Scripts: from a file's text to routes and rules.
+//! Parsing of scripts.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -15,19 +15,19 @@ pub(super) const MISSING_KEY: &str = "WND-1022";
 pub(super) const BAD_VALUE: &str = "WND-1024";
 
 const LIMITS: ParseLimits = ParseLimits { bytes: 16 << 20, depth: 100 };
-/// A trial should not hang on a slip.
+/// Bounds a delay, so that a typing error does not hang a trial.
 pub(super) const MAX_AFTER_MS: i64 = 600_000;
 
-/// What a [`MockService`](super::MockService) answers.
+/// The routes and rules of a [`MockService`](super::MockService).
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(super) routes: Vec<MockRoute>,
-    /// None: the script has no model at all.
+    /// `None` if the script has no model.
     pub(super) model: Option<Vec<ModelRule>>,
 }
 
 impl Script {
-    /// Whether it has a model, and not only routes.
+    /// Returns true if the script has a model, not only routes.
     pub fn has_model(&self) -> bool {
         self.model.is_some()
     }
@@ -50,7 +50,7 @@ pub(super) struct RouteReply {
 }
 
 impl Script {
-    /// All problems of the text at once. A file whose name ends in `.yaml` or `.yml` is YAML, any other JSON.
+    /// Parses a script and reports all problems. A name ending in `.yaml` or `.yml` means YAML, any other JSON.
     pub fn parse(source: &SourceText) -> Result<Script, Diagnostics> {
         let mut diagnostics = Diagnostics::new();
         let name = source.name.to_ascii_lowercase();
@@ -69,7 +69,7 @@ impl Script {
 fn parse_script(node: &SyntaxNode, out: &mut Diagnostics) -> Option<Script> {
     let mut object = ObjectReader::read(node, "a script", out)?;
     let (routes, model) = (object.take("routes"), object.take("model"));
-    // A misspelt key says enough by itself.
+    // A misspelled key is already reported by itself.
     if routes.is_none() && model.is_none() && object.unread_entries().next().is_none() {
         let problem = Diagnostic::error(MISSING_KEY, object.span(), "the script has neither `routes` nor `model`");
         out.push(problem.with_hint("such as {\"routes\": [{\"path\": \"/x\", \"replies\": [{\"body\": 1}]}]}"));
@@ -107,7 +107,7 @@ fn parse_route(node: &SyntaxNode, out: &mut Diagnostics) -> Option<MockRoute> {
     if replies.is_none() {
         missing("replies", "such as \"replies\": [{\"body\": {\"ok\": true}}]");
     }
-    // Each is read for its own problems, whatever the others have.
+    // All keys are parsed, so that every problem is reported.
     let path = path.and_then(|node| route_path(node, out));
     let query = query.map(|node| query_values(node, out)).unwrap_or_default();
     let replies = replies.map(|node| parse_replies(node, out));
@@ -156,7 +156,7 @@ fn query_values(node: &SyntaxNode, out: &mut Diagnostics) -> Vec<(String, Value)
     for (key, node) in object.unread_entries() {
         match to_value(node) {
             value @ Value::Str(_) => values.push((key.text.clone(), value)),
-            // In an address everything is text.
+            // In an address every value is text.
             value @ (Value::Int(_) | Value::Float(_) | Value::Bool(_)) => {
                 values.push((key.text.clone(), Value::from(windlass_value::to_json(&value))));
             }

@@ -1,14 +1,14 @@
-//! A scripted reply in the words of either protocol, in one piece or as a stream.
+//! Encodes a scripted reply in either protocol, complete or as a stream.
 
 use hyper::StatusCode;
 use windlass_value::{Map, Value, to_json};
 
 use super::rules::{ScriptedFault, ScriptedModelReply, ScriptedStop, ScriptedUsage};
 
-/// How much of a text or of arguments one event of a stream holds: little, so that clients must put it together.
+/// Number of characters per stream event: few, so that clients must join them.
 const TEXT_CHARS: usize = 12;
 const ARGUMENT_CHARS: usize = 7;
-/// Of one text, about.
+/// Approximate maximum number of pieces of one text.
 const MAX_PIECES: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) enum MockModelProtocol {
     Anthropic,
 }
 
-/// A reply with what the question adds to it.
+/// A reply with the values that depend on the request.
 pub(super) struct ModelResponse<'a> {
     pub(super) protocol: MockModelProtocol,
     pub(super) model: Value,
@@ -25,7 +25,7 @@ pub(super) struct ModelResponse<'a> {
     pub(super) turn: u64,
 }
 
-/// The events of a stream, and how many at the end say that it is one.
+/// The events of a stream, and how many of them at the end complete it.
 pub(super) struct ModelStream {
     pub(super) events: Vec<String>,
     pub(super) tail: usize,
@@ -69,7 +69,7 @@ impl ModelResponse<'_> {
         self.reply.text.as_deref().unwrap_or_default()
     }
 
-    /// Id, name and arguments of each call.
+    /// Returns id, name and arguments of each call.
     fn calls(&self) -> Vec<(String, &str, String)> {
         let calls = self.reply.calls.iter().enumerate().map(|(index, call)| {
             let id = call.id.clone().unwrap_or_else(|| format!("call_{}_{}", self.turn, index + 1));
@@ -169,7 +169,7 @@ impl ModelResponse<'_> {
     fn message(&self) -> Value {
         let text_block = self.reply.text.as_ref().map(|text| Value::object([("type", "text"), ("text", text)]));
         let calls = self.reply.calls.iter().zip(self.calls()).map(|(call, (id, name, _))| {
-            // There are no malformed arguments in one piece here: they are of another kind then.
+            // A complete message cannot contain malformed JSON, so the arguments get another type instead.
             let input = match self.reply.fault {
                 Some(ScriptedFault::Malformed) => Value::from(to_json(&call.arguments)),
                 _ => call.arguments.clone(),
@@ -257,7 +257,7 @@ fn data(body: &Value) -> String {
 
 fn split_text(text: &str, chars: usize) -> impl Iterator<Item = String> {
     let all: Vec<char> = text.chars().collect();
-    // A long text comes in longer pieces: what stands around each must not make it many times as long.
+    // A long text is split into longer pieces, so that the event overhead does not multiply its size.
     let chars = chars.max(all.len() / MAX_PIECES);
     let pieces: Vec<String> = all.chunks(chars).map(|piece| piece.iter().collect()).collect();
     pieces.into_iter()
@@ -302,7 +302,7 @@ fn openai_usage(usage: &ScriptedUsage) -> Value {
     Value::map(map)
 }
 
-/// The cache counts beside the input here.
+/// Formats usage in the Anthropic format, where cached tokens are not part of the input tokens.
 fn anthropic_usage(usage: &ScriptedUsage) -> Value {
     let plain = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
     Value::object([

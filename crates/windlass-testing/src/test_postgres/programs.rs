@@ -1,15 +1,15 @@
-//! Where a system keeps the programs of Postgres. `cargo xtask` reads this file too, so that it says what is missing
-//! before it runs anything: it must need nothing but std.
+//! Locates the programs of Postgres. `cargo xtask` includes this file too, so that it reports what is missing before
+//! it runs anything: it must depend only on std.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Names a folder that is looked into instead of the usual ones.
+/// Names a folder that replaces the usual ones.
 pub(crate) const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
 pub(crate) const INSTALL: &str = "Postgres is not installed: `apt-get install postgresql` (or `dnf install postgresql-server`), \
                            or set WINDLASS_TEST_POSTGRES to the folder of initdb and postgres";
 
-/// The newest version that the system has.
+/// Returns the folder of the newest installed version.
 pub(crate) fn programs() -> Option<PathBuf> {
     let is_whole = |folder: &PathBuf| folder.join("initdb").exists() && folder.join("postgres").exists();
     if let Some(folder) = std::env::var_os(VARIABLE) {

@@ -1,4 +1,4 @@
-//! Bodies: whole ones, and long ones that are made while they are sent.
+//! Bodies: complete ones, and long ones that are generated while they are sent.
 
 use std::convert::Infallible;
 use std::io::Write;
@@ -19,7 +19,7 @@ pub(super) fn full_body(bytes: impl Into<Bytes>) -> ServiceBody {
     Either::Left(Full::new(bytes.into()))
 }
 
-/// The same piece again and again.
+/// A body that repeats the same chunk.
 pub(super) struct RepeatedBody {
     piece: Bytes,
     left: u64,
@@ -32,7 +32,7 @@ impl RepeatedBody {
         RepeatedBody { piece: Bytes::from(vec![b'x'; 64 << 10]), left: mib * 16, announced, sent }
     }
 
-    /// A gzip file may have many members; each of these unpacks to one MiB.
+    /// A gzip body with many members, each of which decompresses to one MiB.
     pub(super) fn gzipped(mib: u64, sent: Arc<AtomicU64>) -> RepeatedBody {
         RepeatedBody { piece: gzip(&vec![b'x'; 1 << 20]), left: mib, announced: false, sent }
     }

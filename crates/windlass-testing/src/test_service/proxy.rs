@@ -1,10 +1,10 @@
-//! A wire between two processes, on which everything is seen.
+//! A TCP proxy between two processes that records all traffic.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A way to a port of this machine: whatever goes over it, either way, is kept.
+/// A proxy to a port of this machine that records everything in both directions.
 pub struct RecordingProxy {
     address: SocketAddr,
     state: Arc<ProxyState>,
@@ -13,7 +13,7 @@ pub struct RecordingProxy {
 #[derive(Default)]
 struct ProxyState {
     recorded: Mutex<Vec<u8>>,
-    /// Nothing gets through for now.
+    /// Nothing is forwarded while true.
     paused: Mutex<bool>,
     resumed: Condvar,
 }
@@ -27,7 +27,7 @@ impl RecordingProxy {
         let along = line.clone();
         std::thread::spawn(move || {
             for from in listener.incoming().flatten() {
-                // Who is away is away for whoever comes this way, too.
+                // If the target is down, the connection of the client is closed.
                 let Ok(to) = TcpStream::connect(target) else { continue };
                 for (from, to) in [(from.try_clone(), to.try_clone()), (to.try_clone(), from.try_clone())] {
                     let (Ok(from), Ok(to)) = (from, to) else { continue };
@@ -43,7 +43,7 @@ impl RecordingProxy {
         format!("http://{}", self.address)
     }
 
-    /// As if somebody had pulled the plug: what is said meanwhile arrives later.
+    /// Stops forwarding, as if the network were disconnected. Data sent meanwhile arrives later.
     pub fn pause(&self) {
         *lock(&self.state.paused) = true;
     }
@@ -53,12 +53,12 @@ impl RecordingProxy {
         self.state.resumed.notify_all();
     }
 
-    /// All that was said over it, whether it has arrived or not.
+    /// Returns everything sent so far, whether it has been forwarded or not.
     pub fn recorded(&self) -> Vec<u8> {
         lock(&self.state.recorded).clone()
     }
 
-    /// How often this text was said.
+    /// Returns how often this text was sent.
     pub fn count(&self, text: &str) -> usize {
         lock(&self.state.recorded).windows(text.len()).filter(|window| *window == text.as_bytes()).count()
     }
@@ -75,7 +75,7 @@ impl ProxyState {
                 break;
             }
         }
-        // Who is gone already need not hear of it.
+        // Either side may already be closed.
         let _ = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
     }
 }

@@ -1,4 +1,4 @@
-//! What the service answers.
+//! The routes of the service.
 
 use std::io;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ fn status(request: &ReceivedRequest, code: &str) -> Response<ServiceBody> {
     let body = Value::object([("status", i64::from(status.as_u16()))]);
     let response = if has_body { json(&body) } else { Response::new(full_body("")) };
     let response = with_header(response, header::RETRY_AFTER, query_text(request, "retry-after"));
-    // Twice the same header, as some servers do.
+    // The same header twice, as some servers send it.
     let response = with_header(response, header::VARY, Some("accept"));
     with_status(with_header(response, header::VARY, Some("origin")), status)
 }
@@ -172,7 +172,7 @@ fn job(request: &ReceivedRequest, id: &str, state: &ServiceState) -> Value {
     Value::object([("id", Value::from(id)), ("status", Value::from(status)), ("polls", Value::from(polls))])
 }
 
-/// 202 with where to ask next, as often as `times` says; then the request that has asked.
+/// Returns 202 with the next address `times` times; then echoes the polling request.
 fn accepted(request: &ReceivedRequest, id: &str, state: &ServiceState) -> Response<ServiceBody> {
     if state.count(format!("async/{id}")) > query_number(request, "times", 2) {
         return with_status(json(&request.echo()), query_status(request, "end"));
@@ -188,7 +188,7 @@ fn query_status(request: &ReceivedRequest, name: &str) -> StatusCode {
     query_text(request, name).and_then(|code| code.parse().ok()).unwrap_or(StatusCode::OK)
 }
 
-/// The body as it came, under its own type.
+/// Returns the body as received, with its content type.
 fn raw(request: &ReceivedRequest) -> Response<ServiceBody> {
     let content_type =
         request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
