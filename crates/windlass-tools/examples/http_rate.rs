@@ -1,4 +1,4 @@
-//! How many calls a second go through the tool to a local service: `cargo run --release --example http_rate [callers]`.
+//! Measures calls per second to a local service: `cargo run --release --example http_rate [callers]`.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! How many calls a second go through the python tool: `cargo run --release --features python --example python_rate [callers]`.
+//! Measures calls per second of the python tool: `cargo run --release --features python --example python_rate
+//! [callers]`.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ const CODE: &str = "def main(item):\n    return {'id': item['id'], 'total': sum(
 async fn main() -> std::io::Result<()> {
     let callers: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(16);
     let tool = PythonTool::new(PythonOptions::with_environment(|name| std::env::var(name).ok()));
-    // Both interpreters are up before the clock starts.
+    // Two interpreters are started before the measurement.
     call_all(2, &tool, Instant::now(), Duration::from_millis(500)).await?;
     let alone = Instant::now();
     for _ in 0..1000 {

@@ -1,4 +1,4 @@
-//! Answers to what runs ask of people. Whoever takes them, on the command line or over the network, checks them here.
+//! Validation of answers to approvals. The command line and the server both check answers here.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use windlass_value::{Timestamp, Value};
 
 use crate::schema::{CompiledSchema, SchemaViolation};
 
-/// Problems of one answer that are told.
+/// Maximum number of schema violations reported for one answer.
 const MAX_REPORTED_VIOLATIONS: usize = 20;
 
-/// What a run asks.
+/// An open approval: a question of a run to a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Approval {
-    /// The page mark of listings.
+    /// The cursor of paged listings.
     pub position: i64,
     pub run: Arc<str>,
     pub definition: String,
-    /// The name of the signal that answers it: the address, unless the definition gives another.
+    /// The name of the signal that answers it: the node's address, unless the definition gives another name.
     pub name: Arc<str>,
-    /// Where in the run. No two of a run have the same.
+    /// The path inside the run; unique among the open approvals of a run.
     pub path: Arc<str>,
-    /// `{title, message, schema, assignees}`, as far as they were given.
+    /// `{title, message, schema, assignees}`, each present only if it was given.
     pub form: Value,
     pub since: Timestamp,
     pub deadline: Option<Timestamp>,
@@ -60,7 +60,7 @@ fn format_violations(misfits: &[SchemaViolation]) -> String {
     misfits.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// What runs ask, or one of them, in the order in which they began to. `after` is the position of the last one seen.
+/// Lists the open approvals of all runs or of one run, oldest first. `after` is the position of the last one seen.
 pub fn approvals(store: &dyn Store, run: Option<&str>, after: i64, limit: u32) -> Result<Vec<Approval>, RuntimeError> {
     store.waits(run, after, limit)?.into_iter().map(read).collect()
 }
@@ -72,7 +72,7 @@ fn read(open: OpenWait) -> Result<Approval, RuntimeError> {
     Ok(Approval { position, run, definition, name, path, form, since: wait.since, deadline: wait.deadline })
 }
 
-/// The one that is meant: by its path, or by a name that only one has. Without a name it must be the only one.
+/// Finds an approval by its path, or by a name that only one has. Without a name the run must have exactly one.
 pub fn find(store: &dyn Store, run: &str, name: Option<&str>) -> Result<Approval, ApprovalError> {
     let mut open = approvals(store, Some(run), 0, u32::MAX)?;
     if let Some(at) = open.iter().position(|approval| name == Some(&*approval.path)) {
@@ -90,9 +90,11 @@ pub fn find(store: &dyn Store, run: &str, name: Option<&str>) -> Result<Approval
     }
 }
 
-/// A signal that has the name of questions (and their place, if it is for one) answers one of them, so it must fit as an answer
-/// does. Which of them gets it is known only when the run takes it: it must fit them all. A schema that nothing can be checked
-/// against holds no signal up, or the run would wait for ever.
+/// Checks a signal that may answer an open approval.
+///
+/// A signal with the name of open approvals (and their path, if it is addressed to one) answers one of them, so its
+/// data must be a valid answer. The run decides only on delivery which approval receives it, so the data must match
+/// the schemas of all candidates. An unusable schema does not block the signal; otherwise the run would wait forever.
 pub async fn check_signal(
     store: &dyn Store,
     run: &str,
@@ -111,7 +113,7 @@ pub async fn check_signal(
 }
 
 impl Approval {
-    /// The same for people, who may forget to say anything. That counts as null only where the schema speaks of null.
+    /// Checks an answer that a person may have omitted. A missing answer counts as null only if the schema allows null.
     pub async fn check_optional_answer(&self, data: Option<&Value>) -> Result<(), ApprovalError> {
         self.check(data.unwrap_or(&Value::Null)).await?;
         let kinds = self.form.get("schema").and_then(|schema| schema.get("type"));
@@ -124,7 +126,7 @@ impl Approval {
         }
     }
 
-    /// What is wrong with an answer, if anything is.
+    /// Validates an answer against the schema.
     pub(crate) async fn check(&self, data: &Value) -> Result<(), ApprovalError> {
         let Some(schema) = self.form.get("schema").filter(|schema| !schema.is_null()) else { return Ok(()) };
         let schema = CompiledSchema::compile(schema, None).map_err(ApprovalError::InvalidSchema)?;
@@ -135,22 +137,24 @@ impl Approval {
         }
     }
 
-    /// An answer that fits, as a request to the run with its name. One question has one answer, whoever gives it and however
-    /// often: the same again is `Repeated` until the run has taken it. It never counts for a later question.
+    /// Validates an answer and returns it as a request to the run, with the request id.
+    ///
+    /// An approval has one answer. Repeating the same answer yields `Repeated` until the run has consumed it, and an
+    /// answer never applies to a later approval.
     pub async fn build_answer_request(&self, data: Value) -> Result<(String, RunRequest), ApprovalError> {
         self.check(&data).await?;
         let id = format!("approve:{}@{}", self.path, self.since.0);
         Ok((id, RunRequest::SignalTo { place: self.path.to_string(), name: self.name.to_string(), payload: data }))
     }
 
-    /// Checks the answer and leaves it for whoever has the run.
+    /// Validates the answer and puts it into the inbox of the run for its owner.
     pub async fn answer(&self, store: &dyn Store, data: Value) -> Result<RequestOutcome, ApprovalError> {
         let (id, signal) = self.build_answer_request(data.clone()).await?;
         let answer = request(store, &self.run, &id, signal)?;
         self.check_repeat(store, &id, &data, answer)
     }
 
-    /// What became of an answer, unless there was another one before that says otherwise.
+    /// Returns the given result, or an error if an earlier, different answer exists.
     pub fn check_repeat(
         &self,
         store: &dyn Store,
@@ -169,7 +173,8 @@ impl Approval {
                 Err(ApprovalError::Conflict(self.run.to_string(), self.path.to_string()))
             }
             Some(_) => Ok(answer),
-            // The run has it since, so the question is no longer open, as it is for whoever comes later.
+            // The run has consumed the answer in the meantime, so the approval is no longer open, as for any later
+            // answer.
             None => Err(ApprovalError::AlreadyAnswered(self.run.to_string(), self.path.to_string())),
         }
     }

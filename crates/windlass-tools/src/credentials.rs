@@ -1,5 +1,5 @@
-//! What tools need to know to be let in. An alias in a definition becomes facts at the moment of the call, on the worker;
-//! they are never written down, and show as `***`.
+//! Credentials of tools. An alias in a definition is resolved to its fields at the time of the call, on the worker.
+//! The fields are never persisted and are displayed as `***`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,16 +12,16 @@ use crate::http::uri;
 use crate::input::{bad_input, plain_text};
 use crate::secret::{Redactor, Secret};
 
-/// Where aliases are looked up.
+/// A source of credentials by alias.
 pub trait Credentials: Send + Sync {
-    /// The facts behind an alias, or an error that says how to make it known.
+    /// Returns the credential of an alias, or an error that says how to define it.
     fn find(&self, alias: &str) -> Result<Credential, ErrorInfo>;
 }
 
-/// Facts by name, such as `host`, `user`, `password`, `token`; or one address that holds them all.
+/// Fields by name, such as `host`, `user`, `password` or `token`, or one URL that contains all of them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
-    /// What it was found under.
+    /// The alias it was looked up by.
     alias: Option<String>,
     url: Option<Secret>,
     fields: BTreeMap<String, Secret>,
@@ -33,27 +33,27 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// What needs no hiding: it also helps to read in an error message.
+/// Fields that need no redaction because they are not secret and help to understand an error message.
 const NON_SECRET_FIELDS: [&str; 14] = [
     "host", "port", "user", "username", "database", "dbname", "db", "name", "type", "header", "query", "sslmode", "in",
     "location",
 ];
 
 impl Credential {
-    /// From `scheme://…`, or from a JSON object.
+    /// Parses `scheme://…` or a JSON object.
     pub fn from_text(text: &str) -> Result<Credential, ErrorInfo> {
         let text = text.trim();
         if !text.starts_with('{') {
             return Ok(Credential { alias: None, url: Some(Secret::new(text)), fields: BTreeMap::new() });
         }
-        // The text is a secret: not even the parser's own words about it are safe to repeat.
+        // The text is a secret: even the parser's message could repeat parts of it.
         let value = parse_json(text).map_err(|error| {
             bad_input(format!("the credential is no JSON (line {}, column {})", error.line, error.column))
         })?;
         Ok(Credential::from_map(value.as_map().unwrap_or(&Map::new())))
     }
 
-    /// From names and values. An inner `data` object, and the prefix `db_`, are the spelling of stored credentials.
+    /// Builds a credential from names and values. Stored credentials use an inner `data` object and the prefix `db_`.
     pub(crate) fn from_map(map: &Map) -> Credential {
         let inner = map.get("data").and_then(Value::as_map);
         let mut fields = BTreeMap::new();
@@ -67,13 +67,13 @@ impl Credential {
         Credential { alias: None, url, fields }
     }
 
-    /// For messages: the credential, and its alias if there is one.
+    /// Returns the name for messages: "the credential", followed by its alias if it has one.
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only databases say it"))]
     pub(crate) fn display_name(&self) -> String {
         self.alias.as_ref().map_or_else(|| "the credential".to_owned(), |alias| format!("the credential `{alias}`"))
     }
 
-    /// It was found under an alias: whoever runs the engine has written it, not a definition.
+    /// Returns true if the operator configured it under an alias, so that it does not come from a definition.
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only databases ask"))]
     pub(crate) fn is_configured(&self) -> bool {
         self.alias.is_some()
@@ -83,17 +83,17 @@ impl Credential {
         self.url.as_ref().map(Secret::reveal)
     }
 
-    /// The first of several spellings that is there.
+    /// Returns the first of several spellings that is present.
     pub(crate) fn field(&self, names: &[&str]) -> Option<&str> {
         names.iter().find_map(|name| self.fields.get(*name)).map(Secret::reveal)
     }
 
-    /// Finds these secrets in what others say.
+    /// Returns a redaction of these secrets for text received from elsewhere.
     pub(crate) fn redaction(&self) -> Redactor {
         Redactor::new(self.secret_texts())
     }
 
-    /// What of it is secret.
+    /// Returns the fields that are secret.
     pub fn secrets(&self) -> Vec<Secret> {
         self.secret_texts().into_iter().map(Secret::new).collect()
     }
@@ -111,7 +111,7 @@ impl Credential {
     }
 }
 
-/// What `auth` of an input says: an alias, an object that names one, or the facts themselves.
+/// Resolves the `auth` of an input: an alias, an object that names one, or the fields themselves.
 pub(crate) fn resolve(auth: &Value, credentials: &dyn Credentials) -> Result<Credential, ErrorInfo> {
     match auth {
         Value::Str(alias) => credentials.find(alias),
@@ -139,7 +139,7 @@ impl Credential {
 
 type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// Aliases from variables, `WINDLASS_AUTH_<ALIAS>`: each with a URL or a JSON object.
+/// Credentials from variables `WINDLASS_AUTH_<ALIAS>`, each a URL or a JSON object.
 #[derive(Clone)]
 pub struct NamedCredentials {
     lookup: Arc<Lookup>,
@@ -147,13 +147,13 @@ pub struct NamedCredentials {
 }
 
 impl NamedCredentials {
-    /// `lookup` finds what a variable holds: in the environment, or in settings. Asked at every call, so that a changed
-    /// password needs no restart.
+    /// Creates credentials from `lookup`, which returns the value of a variable from the environment or the settings.
+    /// It is called for every tool call, so a changed password needs no restart.
     pub fn new(lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> NamedCredentials {
         NamedCredentials { lookup: Arc::new(lookup), reason: None }
     }
 
-    /// Why a variable that is there for somebody holds nothing, in half a sentence: `the variable PGPW is not set`.
+    /// Sets a function that explains why a configured variable has no value: `the variable PGPW is not set`.
     #[must_use]
     pub fn with_reasons(self, reason: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> NamedCredentials {
         NamedCredentials { reason: Some(Arc::new(reason)), ..self }
@@ -183,7 +183,7 @@ impl Credentials for NamedCredentials {
     }
 }
 
-/// The variable for an alias: `pg-main` is `WINDLASS_AUTH_PG_MAIN`.
+/// Returns the variable of an alias: `WINDLASS_AUTH_PG_MAIN` for `pg-main`.
 pub fn auth_variable(alias: &str) -> String {
     let upper = alias.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
     format!("WINDLASS_AUTH_{}", upper.collect::<String>())

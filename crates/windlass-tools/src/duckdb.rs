@@ -1,4 +1,4 @@
-//! The tool `duckdb`: statements over a database file or in memory, on a thread that may wait.
+//! The tool `duckdb`: runs statements over a database file or in memory, on a blocking thread.
 
 mod cells;
 mod files;
@@ -39,7 +39,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 pub(crate) const REGISTRATION: Registration =
     Registration { info: &INFO, build: |setup| setup.opening(DuckdbTool::within(setup.limits)) };
 
-/// Runs statements over DuckDB databases. Calls that run at the same time over one file share what is open.
+/// Runs statements over DuckDB databases. Concurrent calls over one file share the open database.
 #[derive(Clone)]
 pub struct DuckdbTool(Bounds);
 
@@ -54,7 +54,7 @@ impl DuckdbTool {
         DuckdbTool::default()
     }
 
-    /// With these limits.
+    /// Creates the tool with these limits.
     pub fn within(limits: &ProcessLimits) -> DuckdbTool {
         DuckdbTool(Bounds::of(limits))
     }
@@ -95,13 +95,13 @@ impl Session for Connection {
         tables: &mut Vec<Table>,
     ) -> Result<(), ErrorInfo> {
         let mut next = &entry.params[..];
-        // Several statements are cut here: the library would give the rows of the last one only.
+        // A script is split into statements here because the library would return only the rows of the last one.
         for piece in script::numbered_pieces(entry.sql, &entry.params)? {
             stop.check()?;
             let told = |error: Error| failed(&error, Some(&piece.sql));
             let mut statement = self.prepare(&piece.sql).map_err(told)?;
             match piece.params.is_empty() {
-                // Without a number, a place takes the next value.
+                // A placeholder without a number takes the next value.
                 true => next = bind(&mut statement, next)?,
                 false => drop(bind(&mut statement, &piece.params)?),
             }
@@ -112,7 +112,7 @@ impl Session for Connection {
     }
 }
 
-/// Gives the values that are left.
+/// Binds the parameters and returns the remaining values.
 fn bind<'v>(statement: &mut Statement<'_>, values: &'v [Value]) -> Result<&'v [Value], ErrorInfo> {
     let count = statement.parameter_count();
     for place in 1..=count {
@@ -139,7 +139,7 @@ fn cell(value: &Value) -> Cell {
     }
 }
 
-/// None if there is no exact type for it.
+/// Returns the exact DuckDB value of a number, or `None` if no type can hold it.
 fn big(text: &str) -> Option<Cell> {
     let huge = || text.parse().map(Cell::HugeInt).or_else(|_| text.parse().map(Cell::UHugeInt)).ok();
     let Some((whole, after)) = text.split_once('.') else { return huge() };
@@ -178,7 +178,7 @@ fn table(statement: &Statement<'_>, piece: &Piece<'_>, changed: u64, bytes_max: 
     Ok(table)
 }
 
-/// Whether it gives no rows: DuckDB makes a table of a number out of what a statement changed.
+/// Returns true if the statement returns no rows. DuckDB reports the number of changed rows as a table.
 fn writes(piece: &Piece<'_>) -> bool {
     let has =
         |words: &[&str]| script::words(&piece.sql).any(|word| words.iter().any(|one| word.eq_ignore_ascii_case(one)));
@@ -205,7 +205,7 @@ fn writes(piece: &Piece<'_>) -> bool {
     }
 }
 
-/// The code is the class that DuckDB's message begins with: `Constraint Error: …`.
+/// Converts an error. The code is the class that DuckDB's message begins with: `Constraint Error: …`.
 fn failed(error: &Error, sql: Option<&str>) -> ErrorInfo {
     let whole = error.to_string();
     let (class, rest) = match whole.split_once(": ") {
@@ -213,7 +213,7 @@ fn failed(error: &Error, sql: Option<&str>) -> ErrorInfo {
         _ => ("Error", whole.as_str()),
     };
     let code: String = class.split_whitespace().collect();
-    // Below the sentence stands what might be meant instead, and the place in the statement.
+    // Below the sentence DuckDB lists suggestions and the position in the statement.
     let mut lines =
         rest.lines().map(str::trim).take_while(|line| !line.starts_with("LINE ")).filter(|line| !line.is_empty());
     let message = lines.next().unwrap_or(rest);

@@ -1,4 +1,4 @@
-//! An activity that is served over HTTP, at an address in the settings.
+//! Activities served over HTTP at an address in the settings.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use windlass_value::{Duration, Value};
 use crate::http::{ConfiguredRequest, HttpTool};
 use crate::secret::{Redactor, Secret};
 
-/// Where an activity is served. The caller has put in what the settings take from the environment.
+/// The address of an activity. The caller has already substituted values from the environment.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     pub url: String,
     pub method: String,
-    /// Sent to the endpoint's own origin only. Those that are not plain are never shown.
+    /// Sent only to the endpoint's own origin. Values that are not plain are never displayed.
     pub headers: Vec<(String, Secret)>,
-    /// How long one request may take; the client's default if not given.
+    /// Timeout of one request; the client's default if `None`.
     pub timeout: Option<Duration>,
 }
 
 impl Endpoint {
-    /// Takes inputs by POST.
+    /// Creates an endpoint that receives inputs by POST.
     pub fn new(url: impl Into<String>) -> Endpoint {
         Endpoint { url: url.into(), method: "POST".to_owned(), headers: Vec::new(), timeout: None }
     }
 }
 
-/// Sends its input as JSON to an endpoint and gives the reply's body. Its requests go over the connections of an
-/// [`HttpTool`], and by its rules on addresses.
+/// Sends its input as JSON to an endpoint and returns the body of the reply. Its requests use the connections and the
+/// outbound rules of an [`HttpTool`].
 #[derive(Clone)]
 pub struct EndpointTool(Arc<Inner>);
 
@@ -91,8 +91,8 @@ impl Inner {
         }
     }
 
-    /// Asks for the result of what was accepted. The endpoint's headers come from the settings again: what is written
-    /// down in between is only where to ask.
+    /// Builds the request for the result of an accepted request. The endpoint's headers are read from the settings
+    /// again; only the address of the result is persisted in between.
     fn poll<'a>(&'a self, input: &'a Value) -> Result<ConfiguredRequest<'a>, ErrorInfo> {
         let url = input.get("at").and_then(Value::as_str).ok_or_else(|| {
             ErrorInfo::new("BadEndpoint", "tool", "there is nothing to go on with: this is a fault of the engine")
@@ -112,7 +112,7 @@ impl Inner {
     }
 }
 
-/// A success is the body alone; a failure has the whole reply, as that of an http call.
+/// Returns only the body for a success; a failure has the whole reply, as for an `http` call.
 fn endpoint_outcome(http: TaskOutcome) -> TaskOutcome {
     let TaskOutcome { output, error, meta, .. } = http;
     let body = output.get("body").cloned().unwrap_or_default();

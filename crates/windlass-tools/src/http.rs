@@ -1,7 +1,7 @@
-//! The tool `http`: one request, its redirects, one outcome.
+//! The tool `http`: one request including its redirects, one outcome.
 //!
-//! Whatever the server says becomes data; whatever goes wrong becomes an error with a code that retries can match. Error
-//! texts show neither query strings nor user names, and no value of a request header.
+//! Every reply of the server becomes data, and every failure becomes an error with a code that retries can match.
+//! Error texts contain no query strings, user names or values of request headers.
 
 mod body;
 mod call;
@@ -72,23 +72,23 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 pub(crate) const REGISTRATION: ToolRegistration =
     ToolRegistration { info: &INFO, build: |setup| Arc::new(setup.http.clone()) };
 
-/// What one engine allows its HTTP calls.
+/// Limits and rules of the HTTP calls of one engine.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
-    /// The most decoded bytes of a reply's body that are read.
+    /// Maximum number of decoded body bytes read from a reply.
     pub max_reply_bytes: usize,
-    /// What may be called: `windlass run` trusts its file, a server does not.
+    /// The allowed addresses: `windlass run` trusts its file, a server does not.
     pub outbound: Outbound,
     pub user_agent: String,
-    /// For calls that name no timeout of their own.
+    /// Timeout of calls that specify none.
     pub default_timeout: Duration,
-    /// Time until a connection is made, unless the call says otherwise.
+    /// Timeout for establishing a connection, unless the call specifies one.
     pub connect_timeout: Duration,
-    /// The most redirects that one request follows.
+    /// Maximum number of redirects that one request follows.
     pub max_redirects: usize,
-    /// Wait before an accepted request is asked for its result, if its server does not say.
+    /// Delay before an accepted request is polled for its result, if its server does not specify one.
     pub poll_wait: Duration,
-    /// The longest such wait that a server may ask for.
+    /// Maximum poll delay that a server may request.
     pub max_poll_wait: Duration,
 }
 
@@ -140,8 +140,9 @@ impl HttpTool {
         }))
     }
 
-    /// The same, with connections of its own, for services at places that the operator has chosen. Nobody else gets at
-    /// these connections: a definition that names the same place is asked by its own rules.
+    /// Returns a tool with separate connections that may also reach the hosts of these URLs, which the operator
+    /// configured. Calls of definitions cannot use these connections: a definition that names the same host is subject
+    /// to its own rules.
     #[must_use]
     pub fn with_trusted<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> HttpTool {
         let options = &self.0.options;
@@ -165,14 +166,14 @@ impl Tool for HttpTool {
 }
 
 impl HttpTool {
-    /// One request whose reply the caller reads, as it comes: for protocols over HTTP. The rules on addresses hold;
-    /// redirects are replies like any other. Whoever calls minds the time.
+    /// Sends one request and returns its reply as a stream, for protocols over HTTP. The outbound rules apply;
+    /// redirects are ordinary replies. The caller enforces the timeout.
     pub async fn open(&self, request: hyper::Request<Bytes>) -> Result<Response<Incoming>, ErrorInfo> {
         self.0.client.send(&HttpRequest::from_hyper(request, &self.0.defaults)?).await
     }
 
-    /// One request to a place in the settings, under the same rules, for the other tools of this crate. All that is told
-    /// of it is without secrets.
+    /// Sends one request to a configured address under the same rules, for the other tools of this crate. Secrets are
+    /// redacted from the outcome.
     pub(crate) async fn send(&self, call: &ToolCall, configured: &ConfiguredRequest<'_>) -> HttpToolReply {
         let request = HttpRequest::from_configured(call, configured, &self.0.defaults);
         let mut cancelled = call.cancelled.clone();
@@ -182,7 +183,7 @@ impl HttpTool {
 }
 
 impl Inner {
-    /// Sends the request unless `stop` comes first; gives up when the time is over.
+    /// Sends the request unless `stop` completes first, and gives up at the timeout.
     async fn run(&self, request: Result<HttpRequest, ErrorInfo>, stop: impl Future<Output = ()>) -> HttpToolReply {
         let request = match request {
             Ok(request) => request,
@@ -206,7 +207,7 @@ impl Inner {
         }
     }
 
-    /// Goes where redirects lead. Every hop passes the same address check as the first request.
+    /// Follows redirects. Every hop passes the same address check as the first request.
     async fn follow(&self, mut request: HttpRequest) -> Result<(HttpRequest, Response<Incoming>), ErrorInfo> {
         let mut hops = 0;
         loop {

@@ -1,8 +1,8 @@
-//! What each tool takes and gives, in words, for `windlass tools`.
+//! Descriptions of tools: inputs, outputs and errors, for `windlass tools`.
 
 use crate::registry::registrations;
 
-/// One tool.
+/// The description of a tool.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolInfo {
     pub name: &'static str,
@@ -10,7 +10,7 @@ pub struct ToolInfo {
     pub description: &'static str,
     pub inputs: &'static [ToolField],
     pub outputs: &'static [ToolField],
-    /// What errors it makes: kind and when.
+    /// The errors of the tool: kind and condition.
     pub errors: &'static [(&'static str, &'static str)],
 }
 
@@ -18,23 +18,23 @@ pub struct ToolInfo {
 #[derive(Clone, Copy, Debug)]
 pub struct ToolField {
     pub name: &'static str,
-    /// `text`, `number`, `object`…; several with `|`.
+    /// `text`, `number`, `object`…; alternatives are separated by `|`.
     pub kind: &'static str,
     pub required: bool,
     pub description: &'static str,
 }
 
-/// A field that may be left out.
+/// Describes an optional field.
 pub const fn field(name: &'static str, kind: &'static str, description: &'static str) -> ToolField {
     ToolField { name, kind, required: false, description }
 }
 
-/// A field that must be given.
+/// Describes a required field.
 pub const fn required(name: &'static str, kind: &'static str, description: &'static str) -> ToolField {
     ToolField { name, kind, required: true, description }
 }
 
-/// The tools of this crate that this build has, by name.
+/// Returns the tools of this crate in this build, sorted by name.
 pub fn tool_infos() -> Vec<&'static ToolInfo> {
     let mut infos: Vec<&'static ToolInfo> = registrations().into_iter().map(|tool| tool.info).collect();
     infos.push(&crate::model::INFO);

@@ -1,4 +1,4 @@
-//! What all tools of this crate do with their input: find a field, say what is wrong with it, keep to the time.
+//! Input handling shared by all tools: field access, error messages and time limits.
 
 use std::future::Future;
 use std::time::Duration as StdDuration;
@@ -7,7 +7,7 @@ use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::ToolCall;
 use windlass_value::{Duration, Map, Value, to_json};
 
-/// The fields of one call. A field that is null counts as not given.
+/// The fields of one call. A null field counts as absent.
 #[derive(Clone, Copy)]
 pub(crate) struct ToolInput<'a> {
     tool: &'static str,
@@ -24,7 +24,7 @@ impl<'a> ToolInput<'a> {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
-    /// The first of several spellings that is there.
+    /// Returns the first of several spellings that is present.
     pub(crate) fn first_of(&self, names: &[&'static str]) -> Option<(&'static str, &'a Value)> {
         names.iter().find_map(|name| self.get(name).map(|value| (*name, value)))
     }
@@ -52,14 +52,14 @@ impl<'a> ToolInput<'a> {
         cast(value).map(Some).ok_or_else(problem)
     }
 
-    /// How long the call may take: what its input says, what its task says, whichever ends first.
+    /// Returns the time limit of the call: the shorter one of its input's timeout and its task's, else the default.
     pub(crate) fn time_limit(&self, call: &ToolCall, default: Duration) -> Result<StdDuration, ErrorInfo> {
         let own = self.get("timeout").map(parse_duration).transpose()?;
         Ok(own.into_iter().chain(call.timeout).min().unwrap_or(default).to_std())
     }
 }
 
-/// A span of time: seconds as a number or text, or `PT30S`.
+/// Parses a duration: seconds as a number or text, or `PT30S`.
 pub(crate) fn parse_duration(value: &Value) -> Result<Duration, ErrorInfo> {
     let seconds = |seconds: f64| Duration((seconds * 1e6) as u64);
     let span = match value {
@@ -74,7 +74,7 @@ pub(crate) fn bad_input(message: impl Into<String>) -> ErrorInfo {
     ErrorInfo::new("BadInput", "input", message.into())
 }
 
-/// Text for a place that holds text only: what is no text becomes JSON, null becomes nothing.
+/// Converts a value to text: null becomes empty, anything that is not text becomes JSON.
 pub(crate) fn plain_text(value: &Value) -> String {
     match value {
         Value::Str(text) => text.to_string(),
@@ -83,7 +83,7 @@ pub(crate) fn plain_text(value: &Value) -> String {
     }
 }
 
-/// Why a call was given up.
+/// The reason why a call was stopped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CallStopReason {
     Timeout(StdDuration),
@@ -103,7 +103,7 @@ impl CallStopReason {
     }
 }
 
-/// Waits for the work, unless the call is cancelled or its time is over.
+/// Waits for the work unless the call is cancelled or its time limit is reached.
 pub(crate) async fn run_with_limit<T>(
     call: &ToolCall,
     limit: StdDuration,
@@ -118,7 +118,7 @@ pub(crate) async fn run_with_limit<T>(
     }
 }
 
-/// The outcome with what this kind of tool tells besides.
+/// Returns the outcome with the facts of this kind of tool.
 pub(crate) fn with_facts(outcome: TaskOutcome, name: &str, facts: Value) -> TaskOutcome {
     TaskOutcome { facts: Value::object([(name, facts)]), ..outcome }
 }

@@ -1,4 +1,4 @@
-//! What tasks can do in the world, one file a tool.
+//! The tools that tasks call, one file per tool.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -73,13 +73,15 @@ use std::sync::Arc;
 use windlass_core::ProcessLimits;
 use windlass_runtime::Tools;
 
-/// The tools that every engine has: `http` and `noop`.
+/// Returns the tools that every engine has: `http` and `noop`.
 pub fn standard_tools(options: HttpOptions) -> Tools {
     Tools::new().with("http", HttpTool::new(options)).with("noop", NoopTool)
 }
 
-/// The tools of playbooks that this build has, besides the standard ones. `environment` finds a variable: programs that
-/// tools start get PATH, HOME and LANG of it, nothing else. `limits` hold for all but the HTTP tools, which have `options`.
+/// Returns the playbook tools of this build in addition to the standard ones.
+///
+/// `environment` looks up a variable. Programs that tools start inherit PATH, HOME and LANG from it and nothing else.
+/// `limits` apply to all tools except the HTTP tools, which use `options`.
 pub fn playbook_tools(
     options: HttpOptions,
     limits: &ProcessLimits,

@@ -1,7 +1,7 @@
-//! The tool `model`: one question to a chat model behind an OpenAI-compatible service, one answer.
+//! The tool `model`: one request to a chat model of an OpenAI-compatible service, one reply.
 //!
-//! Where the service is and with which key it is called comes from the settings, never from a definition: an input can
-//! choose the model and what it is asked, nothing else. The key is in no error, output or debug text, even if the service
+//! The address of the service and its key come from the settings, never from a definition: an input can choose the
+//! model and the messages, nothing else. The key appears in no error, output or debug text, even if the service
 //! repeats it.
 
 mod reply;
@@ -38,17 +38,17 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     errors: &[("http", "the service refused"), ("connection", "no reply"), ("timeout", "no complete reply in time")],
 };
 
-/// Where the model is. The caller reads settings and environment; nothing is read here.
+/// The address and the defaults of the model service. The caller reads settings and environment.
 #[derive(Clone, Debug)]
 pub struct ModelOptions {
-    /// Up to where `/chat/completions` follows: `https://host/v1`.
+    /// The URL before `/chat/completions`: `https://host/v1`.
     pub base_url: Option<String>,
     pub key: Option<Secret>,
-    /// For inputs that name no model.
+    /// The model for inputs that name none.
     pub default_model: Option<String>,
-    /// Further headers that the service wants.
+    /// Additional headers for the service.
     pub headers: Vec<(String, Secret)>,
-    /// How long one answer may take: models think longer than other services.
+    /// Timeout of one reply: models take longer than other services.
     pub timeout: Duration,
 }
 
@@ -64,13 +64,13 @@ impl Default for ModelOptions {
     }
 }
 
-/// Asks a chat model. Its requests go over the connections of an [`HttpTool`], and by its rules on addresses.
+/// Calls a chat model with the connections and outbound rules of an [`HttpTool`].
 #[derive(Clone)]
 pub struct ModelTool(Arc<Inner>);
 
 struct Inner {
     http: HttpTool,
-    /// The address and the headers of every request, or what is missing in the settings.
+    /// The address and the headers of every request, or the error if a setting is missing.
     service: Result<(String, Vec<(String, Secret)>), ErrorInfo>,
     default_model: Option<String>,
     timeout: Duration,
@@ -122,9 +122,9 @@ fn resolve_service(options: &ModelOptions) -> Result<(String, Vec<(String, Secre
         let message = "there is no model service in the settings";
         ErrorInfo::new("ModelNotConfigured", "model", message).hint(hint)
     })?;
-    // Services on one's own machine mostly ask for none; others say so themselves.
+    // Local services mostly need no key; others report a missing one themselves.
     let key = options.key.as_ref().map(|key| key.reveal().trim()).filter(|key| !key.is_empty());
-    // A version or the like may stand behind the path, where the completion must not.
+    // The URL may have a query, such as a version, which must stay after the path.
     let (path, query) = base.split_once('?').map_or((base, String::new()), |(path, query)| (path, format!("?{query}")));
     let url = format!("{}/chat/completions{query}", path.trim_end_matches('/'));
     let mut headers = options.headers.clone();

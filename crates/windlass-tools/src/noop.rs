@@ -19,7 +19,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 
 pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration { info: &INFO, build: |_| Arc::new(NoopTool) };
 
-/// Gives its input back at once. Benchmarks use it to see what the engine alone costs.
+/// Returns its input immediately. Benchmarks use it to measure the cost of the engine alone.
 #[derive(Clone, Copy, Default)]
 pub struct NoopTool;
 

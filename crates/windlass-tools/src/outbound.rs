@@ -1,8 +1,8 @@
-//! Which places may be connected to, for whatever tool connects on behalf of a definition.
+//! The outbound policy: which addresses tools may connect to on behalf of a definition.
 //!
-//! A name is resolved once, each of its addresses is checked, and those that pass are the ones connected to: a name that
-//! changes its mind between check and use gains nothing. Every redirect is a new connection, and so is checked like the
-//! first. Proxies of the environment are not used: what they would reach, nobody could check.
+//! A name is resolved once, each of its addresses is checked, and only the addresses that pass are connected to, so a
+//! name that resolves differently between check and use gains nothing. Every redirect is a new connection and is
+//! checked like the first. Proxies of the environment are not used, because their targets could not be checked.
 
 mod address;
 mod host;
@@ -21,7 +21,7 @@ use crate::http::uri;
 use host::Host;
 pub use rule::{AddressRange, InvalidOutboundRule, OutboundRule};
 
-/// Finds the addresses of a name.
+/// Resolves names to addresses.
 pub trait Resolver: Send + Sync {
     fn resolve<'a>(&'a self, name: &'a str) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 }
@@ -35,24 +35,24 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// What may be connected to. Clones are the same policy.
+/// An outbound policy. Clones share it.
 #[derive(Clone)]
 pub struct Outbound(Arc<Policy>);
 
 #[derive(Clone)]
 struct Policy {
-    /// Addresses that are not public may be connected to.
+    /// Allows addresses that are not public.
     open: bool,
     allow: Vec<OutboundRule>,
     deny: Vec<OutboundRule>,
-    /// What is allowed besides because the operator's own settings say where a service is.
+    /// Additional hosts that are allowed because the operator's settings name them as services.
     trusted: Vec<OutboundRule>,
-    /// The section of the settings that allows places, for hints.
+    /// The section of the settings with the rules, for hints.
     section: Option<&'static str>,
     resolver: Arc<dyn Resolver>,
 }
 
-/// Public addresses only.
+/// Allows public addresses only.
 impl Default for Outbound {
     fn default() -> Outbound {
         Outbound::with_policy(false)
@@ -69,7 +69,7 @@ impl fmt::Debug for Outbound {
 }
 
 impl Outbound {
-    /// Every address: for whoever trusts the definition as much as the program.
+    /// Allows every address, for callers that trust the definition as much as the program.
     pub fn open() -> Outbound {
         Outbound::with_policy(true)
     }
@@ -85,7 +85,7 @@ impl Outbound {
         Outbound(Arc::new(policy))
     }
 
-    /// With exceptions: what is denied is denied, whatever else allows it. `section` is where people write them.
+    /// Adds rules. `deny` overrides every other rule. `section` is the settings section that contains them.
     #[must_use]
     pub fn with_rules(&self, allow: Vec<OutboundRule>, deny: Vec<OutboundRule>, section: &'static str) -> Outbound {
         self.with_change(|policy| {
@@ -100,7 +100,7 @@ impl Outbound {
         self.with_change(|policy| policy.resolver = Arc::new(resolver))
     }
 
-    /// With the origins of these URLs, which the operator has chosen and not a definition. What is denied stays so.
+    /// Trusts the origins of these URLs, which the operator chose, not a definition. Denied addresses stay denied.
     #[must_use]
     pub(crate) fn with_trusted_urls<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Outbound {
         let origins = urls.into_iter().filter_map(uri::host_and_port);
@@ -109,22 +109,22 @@ impl Outbound {
         })
     }
 
-    /// With this place, which the operator has chosen.
+    /// Trusts this host and port, which the operator chose.
     #[must_use]
     pub fn with_trusted_host(&self, host: &str, port: u16) -> Outbound {
         self.with_change(|policy| policy.trusted.extend(OutboundRule::for_host(host, port)))
     }
 
-    /// Every address may be connected to, and nothing is denied: no name need be resolved to know that.
+    /// Returns true if every address is allowed and none is denied, so that no name need be resolved for the check.
     pub(crate) fn is_open(&self) -> bool {
         self.0.open && self.0.deny.is_empty()
     }
 
-    /// The addresses of a host that may be connected to, all of them found by one resolution.
+    /// Returns the allowed addresses of a host, all from one resolution.
     pub(crate) async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let parsed = match Host::parse(host) {
             Some(parsed) => parsed,
-            // As the machine understands it, where everything may be called anyway.
+            // An unusual spelling is left to the system resolver if every address is allowed.
             None if self.is_open() => Host::Name(host.to_owned()),
             None => return Err(io::Error::other(self.refusal(host, port, None, RefusalReason::Spelling))),
         };
@@ -151,14 +151,14 @@ impl Outbound {
         OutboundRefusal { host: shown, port, address, reason, section: self.0.section }
     }
 
-    /// A place that is no address, such as a socket file: only where everything is open, or the operator has chosen it.
+    /// Refuses a socket file unless everything is allowed. A file that the operator chose does not reach this check.
     pub fn check_file(&self, path: &str) -> Option<OutboundRefusal> {
         (!self.is_open()).then(|| self.refusal(path, 0, None, RefusalReason::File))
     }
 }
 
 impl Policy {
-    /// Why an address is refused; none if it is not.
+    /// Returns the reason why an address is refused, or `None` if it is allowed.
     fn check(&self, host: &Host, port: u16, address: IpAddr) -> Option<RefusalReason> {
         let address = address.to_canonical();
         let embedded = address::embedded_ipv4(address).map(IpAddr::V4);
@@ -173,7 +173,7 @@ impl Policy {
         let kind = address::classify(address).filter(|_| !self.open)?;
         let allowed = || self.allow.iter().chain(&self.trusted);
         let by_address = allowed().any(|rule| rule.covers(address, port));
-        // Whoever answers for a name must not get at what a machine is told about itself.
+        // A DNS answer must not give access to the metadata service of a machine.
         let by_name = kind.can_be_allowed_by_name() && allowed().any(|rule| rule.covers_name(host, port));
         (!by_address && !by_name).then_some(RefusalReason::NotPublic(kind))
     }
@@ -187,7 +187,7 @@ enum RefusalReason {
     File,
 }
 
-/// A place that may not be connected to. It is an error of the task, and no fault of the network.
+/// An address that the policy forbids. This is an error of the task, not of the network.
 #[derive(Clone, Debug)]
 pub struct OutboundRefusal {
     host: String,
@@ -226,12 +226,12 @@ impl OutboundRefusal {
         error.get_ref()?.downcast_ref()
     }
 
-    /// Somewhere in the causes of an error.
+    /// Finds a refusal among the causes of an error.
     pub(crate) fn find_in<'a>(links: &[&'a (dyn std::error::Error + 'static)]) -> Option<&'a OutboundRefusal> {
         links.iter().find_map(|link| link.downcast_ref::<OutboundRefusal>())
     }
 
-    /// `what` begins the sentence: `GET http://host/` or the like.
+    /// Converts to an error. `what` begins the message: `GET http://host/` or similar.
     pub(crate) fn error(&self, what: &str) -> ErrorInfo {
         ErrorInfo::new("BlockedAddress", "input", format!("{what}: {self}")).hint(self.hint())
     }
@@ -252,7 +252,7 @@ impl OutboundRefusal {
         }
     }
 
-    /// The narrowest rule that allows it.
+    /// Returns the narrowest rule that allows the address.
     fn rule(&self) -> String {
         match (self.reason, self.address) {
             (RefusalReason::NotPublic(kind), Some(address))

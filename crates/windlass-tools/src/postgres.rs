@@ -1,6 +1,6 @@
-//! The tool `postgres`: statements with values, typed by the server; rows as data.
+//! The tool `postgres`: runs statements with values, which the server types, and returns rows as data.
 //!
-//! The text of a statement never holds a value. What an alias stands for is used to connect, and is neither in an outcome
+//! The text of a statement never contains a value. A credential is used to connect and appears neither in an outcome
 //! nor in an error.
 
 mod bind;
@@ -55,16 +55,17 @@ pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration {
     },
 };
 
-/// What one engine allows its statements.
+/// Limits and rules of the statements of one engine.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// For each credential.
+    /// Per credential.
     pub max_connections: usize,
     pub connect_timeout: Duration,
     pub default_timeout: Duration,
-    /// The most bytes of rows that one statement may give.
+    /// Maximum number of row bytes that one statement may return.
     pub max_result_bytes: usize,
-    /// Where servers may be that a definition names itself. Those of a credential are trusted, unless they are denied.
+    /// Rules for servers that a definition names. Servers of a configured credential are trusted unless they are
+    /// denied.
     pub outbound: Outbound,
 }
 
@@ -138,7 +139,7 @@ impl Inner {
         let tables = run_with_limit(call, limit, async {
             let mut busy = pool.take(&cancelling).await?;
             let mut done = run_statements(&mut busy, &pieces, self.options.max_result_bytes).await;
-            // Nothing has been done in either case: a second try is the first.
+            // Nothing has been executed in either case, so a second attempt is safe.
             let lost = done.as_ref().is_err_and(PgFailure::is_lost) && busy.is_stale();
             if lost {
                 busy = pool.reconnect(busy).await?;
@@ -161,12 +162,12 @@ impl Inner {
     }
 }
 
-/// They begin and end their transactions themselves, or cannot be in one.
+/// Returns true if a statement begins or ends transactions itself, or cannot run inside one.
 fn runs_outside_transaction(pieces: &[ScriptStatement<'_>]) -> bool {
     pieces.iter().any(ScriptStatement::runs_outside_transaction)
 }
 
-/// Several statements are one transaction, unless they make their own.
+/// Runs several statements as one transaction, unless they manage their own.
 async fn run_statements(
     busy: &mut BusyConnection,
     pieces: &[ScriptStatement<'_>],
@@ -183,7 +184,7 @@ async fn run_statements(
             Ok(table) => tables.push(table),
             Err(failure) => {
                 if together {
-                    // The server does the same when the connection ends.
+                    // The server also rolls back when the connection ends.
                     let _ = connection.client.batch_execute("ROLLBACK").await;
                 }
                 return Err(failure);
@@ -202,7 +203,7 @@ async fn run_statement(
     together: bool,
     max_bytes: usize,
 ) -> Result<StatementResult, PgFailure> {
-    // A statement that cannot be prepared ends the transaction, unless there is a point to go back to.
+    // A statement that cannot be prepared aborts the transaction unless there is a savepoint.
     let guarded = together && !piece.params.is_empty() && !connection.has_prepared(&piece.sql);
     if guarded {
         connection.client.batch_execute(&format!("SAVEPOINT {SAVEPOINT}")).await?;
@@ -237,10 +238,10 @@ async fn run_statement(
     table
 }
 
-/// Where a transaction goes back to when the types of a statement's values are not clear.
+/// The savepoint to which a transaction rolls back if parameter types cannot be inferred.
 const SAVEPOINT: &str = "windlass_untyped";
 
-/// Where a parameter could be of any type, it is of the type that its value has.
+/// Prepares the statement again, giving each parameter whose type is ambiguous the type of its value.
 async fn typed_by_values(
     connection: &mut PgConnection,
     piece: &ScriptStatement<'_>,

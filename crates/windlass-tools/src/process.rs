@@ -1,4 +1,4 @@
-//! Programs that tools start: each in a process group of its own, so that all it has started ends with it.
+//! Child processes of tools: each runs in its own process group, so that everything it started ends with it.
 
 mod reaper;
 
@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 
 use crate::secret::call_redaction;
 
-/// What a program usually needs of an environment.
+/// Returns the variables that a program usually needs.
 pub fn basic_environment(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     let found = ["PATH", "HOME", "LANG"].into_iter().filter_map(|name| Some((name.to_owned(), lookup(name)?)));
     let mut env: Vec<(String, String)> = found.collect();
@@ -20,21 +20,21 @@ pub fn basic_environment(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String
     env
 }
 
-/// A running program and all that it has started. When this is dropped before [`Group::is_over`], all of it is killed;
-/// also if this process is killed.
+/// A running program and all processes it started. Dropping this before [`ProcessGroup::mark_ended`] kills the whole
+/// group; so does killing this process.
 pub struct ProcessGroup {
     pub child: Child,
     group: Option<Pid>,
 }
 
 impl ProcessGroup {
-    /// Starts it, with pipes for input, output and errors.
+    /// Starts the command with pipes for stdin, stdout and stderr.
     pub(crate) fn spawn_piped(mut command: Command) -> std::io::Result<ProcessGroup> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         ProcessGroup::spawn(command)
     }
 
-    /// Starts it with the input, output and errors that the command says.
+    /// Starts the command with the stdin, stdout and stderr it specifies.
     pub fn spawn(mut command: Command) -> std::io::Result<ProcessGroup> {
         reaper::announce_start();
         let started =
@@ -45,7 +45,7 @@ impl ProcessGroup {
         Ok(ProcessGroup { child: started?, group })
     }
 
-    /// Ends it and all that it has started.
+    /// Kills the program and everything it started.
     pub fn kill(&mut self) {
         if let Some(group) = self.group.take() {
             // It may just have ended.
@@ -54,7 +54,8 @@ impl ProcessGroup {
         }
     }
 
-    /// It has ended, and nothing that it started holds its output any more: its number may belong to others by now.
+    /// Records that the program has ended and no process of it holds its output. The group id may be reused from now
+    /// on.
     pub fn mark_ended(&mut self) {
         if let Some(group) = self.group.take() {
             reaper::report_ended(group);
@@ -68,7 +69,7 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// What was read of a stream, up to a limit. What comes after is read and forgotten, so that the program can go on.
+/// The output of a stream up to a limit. The rest is read and discarded, so that the program is not blocked.
 #[derive(Default)]
 pub(crate) struct StreamCapture {
     bytes: Vec<u8>,
@@ -85,7 +86,7 @@ impl StreamCapture {
         }
     }
 
-    /// Without the secrets of the call.
+    /// Returns the text, with the secrets of the call redacted.
     pub(crate) fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         if self.truncated { call_redaction().redact_truncated_end(&text) } else { call_redaction().redact_text(&text) }

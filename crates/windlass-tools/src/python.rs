@@ -1,7 +1,7 @@
-//! The tool `python`: a piece of code in a warm interpreter of this machine.
+//! The tool `python`: runs code in a warm interpreter of this machine.
 //!
-//! Interpreters are kept: a call writes one line to one and reads one line back. What the code prints is caught apart. An
-//! interpreter whose call is given up is killed with all that it has started.
+//! Interpreters are pooled: a call writes one line to an interpreter and reads one line back. Printed text is
+//! captured separately. If a call is stopped, its interpreter is killed with everything it has started.
 
 mod pool;
 mod protocol;
@@ -47,20 +47,20 @@ pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration {
     },
 };
 
-/// What one engine gives to Python code.
+/// Limits and environment of Python code.
 #[derive(Clone, Debug)]
 pub struct PythonOptions {
     pub program: String,
-    /// The whole environment of the interpreters.
+    /// The complete environment of the interpreters.
     pub env: Vec<(String, String)>,
-    /// How many interpreters there may be at once.
+    /// Maximum number of concurrent interpreters.
     pub max_interpreters: usize,
     pub default_timeout: Duration,
     pub max_print_chars: usize,
     pub max_result_bytes: usize,
-    /// Of address space, for each interpreter.
+    /// Maximum address space of each interpreter.
     pub max_memory_bytes: Option<u64>,
-    /// An interpreter that has grown beyond this ends after its call.
+    /// An interpreter larger than this ends after its call.
     pub max_idle_bytes: u64,
 }
 
@@ -71,12 +71,12 @@ impl Default for PythonOptions {
 }
 
 impl PythonOptions {
-    /// With what a program usually needs of an environment: PATH, HOME and LANG.
+    /// Uses the variables that a program usually needs: PATH, HOME and LANG.
     pub fn with_environment(lookup: impl Fn(&str) -> Option<String>) -> PythonOptions {
         PythonOptions::from_limits(&ProcessLimits::default(), lookup)
     }
 
-    /// The same with these limits.
+    /// Uses the same variables with these limits.
     pub fn from_limits(limits: &ProcessLimits, lookup: impl Fn(&str) -> Option<String>) -> PythonOptions {
         let cores = || std::thread::available_parallelism().map_or(2, usize::from);
         PythonOptions {
@@ -154,7 +154,7 @@ fn interpreter_error_info(pool: &InterpreterPool, broken: InterpreterError) -> E
     }
 }
 
-/// For meta: what the code printed.
+/// Returns the printed text for `meta`.
 fn meta(reply: &Value) -> Value {
     let cut = reply.get("cut").map(|cut| ("stdout_cut", cut.clone()));
     let printed = reply.get("printed").map(|text| match (text.as_str(), &cut) {

@@ -1,7 +1,7 @@
-//! The tools of this build, one line each: a description and a constructor.
+//! The tools of this build, each with a description and a constructor.
 //!
-//! A new tool is a file with a `REGISTRATION` and a line in [`registrations`]. `windlass tools`, the checks of definitions and
-//! the engine's set of tools all read this table.
+//! A new tool is a file with a `REGISTRATION` and a line in [`registrations`]. `windlass tools`, the checks of
+//! definitions and the engine's set of tools all read this table.
 
 use std::sync::Arc;
 
@@ -14,31 +14,31 @@ use crate::info::ToolInfo;
 use crate::outbound::Outbound;
 use crate::sealed::SealedInputTool;
 
-/// What constructors of tools may use.
+/// The dependencies of tool constructors.
 pub(crate) struct ToolSetup<'a> {
     pub http: HttpTool,
     /// The addresses that tools may reach.
     pub outbound: Outbound,
     pub credentials: &'a Arc<dyn Credentials>,
     pub limits: &'a ProcessLimits,
-    /// Finds an environment variable. Programs that tools start get PATH, HOME and LANG of it, nothing else.
+    /// Looks up an environment variable. Programs that tools start inherit PATH, HOME and LANG and nothing else.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl ToolSetup<'_> {
-    /// The tool with the sealed parts of its input opened before each call.
+    /// Wraps a tool so that the sealed parts of its input are opened before each call.
     pub(crate) fn with_sealed_inputs(&self, tool: impl Tool + 'static) -> Arc<dyn Tool> {
         Arc::new(SealedInputTool::new(tool, self.credentials))
     }
 }
 
-/// A tool of this build.
+/// The registration of a tool of this build.
 pub(crate) struct ToolRegistration {
     pub info: &'static ToolInfo,
     pub build: fn(&ToolSetup<'_>) -> Arc<dyn Tool>,
 }
 
-/// All tools of this build that need nothing but a [`ToolSetup`].
+/// Returns all tools of this build that need only a [`ToolSetup`].
 pub(crate) fn registrations() -> Vec<ToolRegistration> {
     vec![
         crate::http::REGISTRATION,
@@ -57,7 +57,7 @@ pub(crate) fn registrations() -> Vec<ToolRegistration> {
     ]
 }
 
-/// All tools of this build, ready to be called.
+/// Builds all tools of this build.
 pub(crate) fn build(setup: &ToolSetup<'_>) -> Tools {
     let add = |tools: Tools, tool: ToolRegistration| tools.with_shared(tool.info.name, (tool.build)(setup));
     registrations().into_iter().fold(Tools::new(), add)

@@ -1,4 +1,4 @@
-//! Whether arguments fit a JSON Schema. Schemas come from files and from strangers: none may keep anybody waiting.
+//! JSON Schema validation. Schemas come from files and untrusted parties, so none may block a caller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,27 +11,27 @@ use windlass_value::{Value, schema_width};
 
 pub use jsonschema::Draft;
 
-/// Steps that one regular expression may go back; beyond it the text counts as no match.
+/// Maximum number of backtracking steps of one regular expression; beyond it the text does not match.
 const MAX_PATTERN_STEPS: usize = 100_000;
-/// How much of one problem is told, and of what was found in its place.
+/// Maximum lengths of one problem, and of the value shown in it.
 const MAX_PROBLEM_CHARS: usize = 200;
 const MAX_FOUND_CHARS: usize = 60;
-/// How long one check may take. What is thinkable in good faith takes milliseconds.
+/// Maximum time of one check. Every legitimate check takes milliseconds.
 const MAX_CHECK_TIME: Duration = Duration::from_secs(5);
-/// Checks that nobody waits for any more go on until they are done. So many at once, and nothing more is checked.
+/// Maximum number of timed-out checks that still run. At this number no further value is checked.
 const MAX_ABANDONED_CHECKS: usize = 4;
-/// Deep values need more than a thread usually has.
+/// Deep values need more stack than threads usually have.
 const STACK_BYTES: usize = 32 << 20;
 
 static ABANDONED_CHECKS: AtomicUsize = AtomicUsize::new(0);
 
-/// A schema that was understood, and is not too large.
+/// A valid schema of bounded size.
 #[derive(Clone)]
 pub struct CompiledSchema(Arc<Validator>);
 
 impl CompiledSchema {
-    /// Nothing is ever fetched: a `$ref` to another document is an error. Without a draft the schema says it itself. An
-    /// error says what is wrong with it.
+    /// Compiles a schema. Nothing is fetched: a `$ref` to another document is an error. Without `draft` the schema
+    /// declares it itself. The error describes the problem of the schema.
     pub fn compile(schema: &Value, draft: Option<Draft>) -> Result<CompiledSchema, String> {
         schema_width(schema).map_err(|error| error.to_string())?;
         let schema = serde_json::to_value(schema).map_err(|error| error.to_string())?;
@@ -46,13 +46,13 @@ impl CompiledSchema {
         Ok(CompiledSchema(Arc::new(validator)))
     }
 
-    /// What does not fit, as sentences: at most `most`, and how many there are more. On a thread of its own, that neither
-    /// the runtime nor the end of the process waits for.
+    /// Returns the problems as sentences: at most `max_problems`, and the number of further ones. The check runs on a
+    /// separate thread that neither the runtime nor the end of the process waits for.
     pub async fn problems(&self, arguments: &Value, max_problems: usize) -> Option<String> {
         self.problems_within(MAX_CHECK_TIME, arguments, max_problems).await
     }
 
-    /// The same, each with the place that it is about; at most `most`. An error says why it could not be found out.
+    /// Returns at most `max_violations` violations with their locations. The error says why the check was impossible.
     pub(crate) async fn violations(
         &self,
         value: &Value,
@@ -90,7 +90,7 @@ impl CompiledSchema {
         let task = move || {
             let result = check(&validator, &json);
             own_state.mark_ended();
-            // Nobody waits any more: then nobody wants to know.
+            // The receiver is gone if the check was abandoned.
             let _ = done.send(result);
         };
         if std::thread::Builder::new().name("schema check".to_owned()).stack_size(STACK_BYTES).spawn(task).is_err() {
@@ -107,10 +107,10 @@ impl CompiledSchema {
     }
 }
 
-/// One thing that does not fit.
+/// One violation of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaViolation {
-    /// Where in the value, as a JSON pointer; empty for the whole.
+    /// The location in the value as a JSON pointer; empty for the whole value.
     pub pointer: String,
     pub message: String,
 }
@@ -125,7 +125,7 @@ fn collect_violations(validator: &Validator, json: &Json, max_violations: usize)
     found.map(to_violation).collect()
 }
 
-/// Counts a check as late from when nobody waits for it until it ends.
+/// Counts a check as abandoned from its timeout until it ends.
 #[derive(Clone, Default)]
 struct AbandonedCheck(Arc<AtomicUsize>);
 
@@ -159,7 +159,7 @@ fn describe_problems(validator: &Validator, json: &Json, max_problems: usize) ->
 }
 
 fn describe_problem(error: &ValidationError<'_>) -> String {
-    // Whoever made the arguments knows them: the beginning is enough.
+    // The caller knows its arguments: the beginning is enough.
     let found = truncate(&error.instance().to_string(), MAX_FOUND_CHARS);
     truncate(&format!("{}{}", location_prefix(error), error.masked_with(found)), MAX_PROBLEM_CHARS)
 }
@@ -184,7 +184,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_check_that_does_not_end_times_out() {
-        // Two questions for each level of the value: no schema is small enough for a value that is deep enough.
+        // Two branches per level of the value: no schema is small enough for a value that is deep enough.
         let schema = r##"{"anyOf": [{"required": ["b"]}, {"properties": {"a": {"$ref": "#"}}, "required": ["a"]},
             {"properties": {"a": {"$ref": "#"}}, "required": ["a"]}]}"##;
         let schema = CompiledSchema::compile(&parse_json(schema).unwrap(), None).unwrap();

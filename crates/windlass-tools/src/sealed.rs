@@ -1,6 +1,8 @@
-//! Secrets that a definition passes on without seeing them. Beside its inputs a task may have notes, `sealed`: where in
-//! the inputs a text belongs, and which field of which credential is part of it. They are opened here, at the call; what
-//! comes back is gone through for them.
+//! Sealed inputs: secrets that a definition passes on without seeing them.
+//!
+//! A task may have notes, `sealed`, besides its inputs. A note says where in the inputs a text belongs and which
+//! fields of which credentials it contains. The notes are opened here at the call, and the secrets are redacted from
+//! the outcome.
 
 use std::sync::Arc;
 
@@ -12,13 +14,13 @@ use crate::credentials::{Credential, Credentials};
 use crate::input::{bad_input, plain_text};
 use crate::secret::Redactor;
 
-/// The key of the inputs that holds the notes.
+/// The input key that contains the notes.
 const SEALED: &str = "sealed";
 
-/// The key that says which headers of a request hold such texts: they stay with the server they are meant for.
+/// The input key that lists request headers with sealed texts. These headers stay with the server they are meant for.
 pub(crate) const SEALED_HEADERS: &str = "sealed_headers";
 
-/// A tool whose inputs may hold sealed texts.
+/// A tool whose inputs may contain sealed texts.
 pub(crate) struct SealedInputTool<T> {
     tool: T,
     credentials: Arc<dyn Credentials>,
@@ -39,7 +41,7 @@ impl<T: Tool> Tool for SealedInputTool<T> {
             Ok((input, secrets)) => {
                 call.input = input;
                 let running = self.tool.call(call);
-                // Tools that keep parts of texts strike secrets out before they cut.
+                // Tools that truncate text must redact secrets before they cut.
                 #[cfg(feature = "process")]
                 let running = secrets.clone().scope(running);
                 Box::pin(async move { secrets.redact_outcome(running.await) })
@@ -49,7 +51,7 @@ impl<T: Tool> Tool for SealedInputTool<T> {
     }
 }
 
-/// The inputs with every text in its place.
+/// Returns the inputs with every sealed text inserted, and the redaction of the opened secrets.
 fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redactor), ErrorInfo> {
     let invalid = || bad_input("`sealed` says nothing that can be opened");
     let mut map = input.as_map().cloned().unwrap_or_default();
@@ -91,7 +93,7 @@ fn secret(piece: &Value, credentials: &dyn Credentials) -> Result<String, ErrorI
     credential_field(alias, text("field").unwrap_or_default(), credentials)
 }
 
-/// The text that a field of a credential holds.
+/// Returns the text of a field of a credential.
 pub(crate) fn credential_field(alias: &str, field: &str, credentials: &dyn Credentials) -> Result<String, ErrorInfo> {
     let facts = credentials.find(alias)?;
     facts.secret_field(field).map(str::to_owned).ok_or_else(|| {
@@ -122,8 +124,8 @@ fn insert_at(value: Value, at: &[Value], text: String) -> Option<Value> {
 }
 
 impl Credential {
-    /// One field; without a name the one that a lone secret is kept under. A credential that is nothing but a text has it
-    /// under every name.
+    /// Returns a field; without a name, the field that a single secret is stored under. A credential that is only a
+    /// text returns it for every name.
     fn secret_field(&self, field: &str) -> Option<&str> {
         let lower = field.to_ascii_lowercase();
         let name = lower.strip_prefix("db_").unwrap_or(&lower);
@@ -152,7 +154,7 @@ mod tests {
         }))
     }
 
-    /// What a tool sees, and what is told of it.
+    /// Returns the input that the tool sees, and its outcome.
     async fn call_with_sealed(input: &str) -> (String, TaskOutcome) {
         let saw: Arc<std::sync::Mutex<String>> = Arc::default();
         let noted = saw.clone();
@@ -190,7 +192,7 @@ mod tests {
                 r#"{"a": null, "sealed": [{"at": ["a"], "parts": [{"credential": "lone", "field": "api_key"}]}]}"#,
                 r#"{"a":"canary-lone-text"}"#,
             ),
-            // A part that is text stays text, whatever it looks like.
+            // A text part stays text, whatever it looks like.
             (
                 r#"{"a": null, "b": {"credential": "api", "field": "api_key"}, "sealed": [{"at": ["a"], "parts": [{"text": {"credential": "api", "field": "api_key"}}]}]}"#,
                 r#"{"a":"{\"credential\":\"api\",\"field\":\"api_key\"}","b":{"credential":"api","field":"api_key"}}"#,
@@ -213,7 +215,7 @@ mod tests {
                 r#"{"a": null, "sealed": [{"at": ["a"], "parts": [{"credential": "api", "field": "other"}]}]}"#,
                 "BadCredential",
             ),
-            // An address is no password.
+            // A URL is not a password.
             (
                 r#"{"a": null, "sealed": [{"at": ["a"], "parts": [{"credential": "pg", "field": "password"}]}]}"#,
                 "BadCredential",

@@ -1,4 +1,4 @@
-//! Text that must not be seen.
+//! Secrets and their redaction.
 
 mod forms;
 #[cfg(feature = "process")]
@@ -17,7 +17,7 @@ use forms::{SecretDigits, encoded_forms, find_escaped, secret_lines, secrets_in,
 #[cfg(feature = "process")]
 pub(crate) use truncated::call_redaction;
 
-/// A value from the settings. It shows as `***` when what holds it is printed for debugging.
+/// A value from the settings. Its debug output is `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     text: Arc<str>,
@@ -25,17 +25,17 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// A key or password: it is struck out of all that a service says.
+    /// A key or password, which is redacted from everything a service returns.
     pub fn new(text: impl Into<Arc<str>>) -> Secret {
         Secret { text: text.into(), is_plain: false }
     }
 
-    /// An ordinary text, that may come back in what a service says.
+    /// An ordinary text, which may appear in the reply of a service.
     pub fn plain(text: impl Into<Arc<str>>) -> Secret {
         Secret { text: text.into(), is_plain: true }
     }
 
-    /// The text itself, for the one place that needs it.
+    /// Returns the text itself, for the code that needs it.
     pub fn reveal(&self) -> &str {
         &self.text
     }
@@ -47,61 +47,61 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What is shorter is part of ordinary text and numbers, which would be blotted out with it.
+/// Shorter texts occur in ordinary text and numbers, which would be redacted with them.
 const MIN_SECRET_CHARS: usize = 8;
 const REDACTED: &str = "***";
 
-/// Finds secrets in what a server sends back.
+/// Redacts secrets from the reply of a server.
 #[derive(Clone, Default)]
 pub struct Redactor(Arc<Needles>);
 
 #[derive(Default)]
 struct Needles {
-    /// Every secret in every form it may be repeated in, the longest first.
+    /// Every secret in every encoding it may be repeated in, longest first.
     forms: Vec<String>,
-    /// As they are, to be found among escapes.
+    /// The secrets unencoded, for the search in escaped text.
     texts: Vec<String>,
     digits: Vec<SecretDigits>,
-    /// Those that cannot be found, because they are too short.
+    /// Secrets that are too short to be found.
     short: Vec<String>,
-    /// Finds any form, and any text, in one go.
+    /// Search automata for all forms and for all texts.
     any_form: Option<AhoCorasick>,
     any_text: Option<AhoCorasick>,
 }
 
 impl Redactor {
-    /// For values of the settings: those that are not plain, and what follows a scheme such as `Bearer` in them.
+    /// Redacts the settings that are not plain, and in them what follows a scheme such as `Bearer`.
     pub fn from_secrets<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Redactor {
         let secret = secrets.into_iter().filter(|secret| !secret.is_plain);
         Redactor::from_header_values(secret.map(Secret::reveal))
     }
 
-    /// For headers from the settings.
+    /// Redacts headers from the settings.
     pub fn from_headers(headers: &[(String, Secret)]) -> Redactor {
         let secret = headers.iter().map(|(_, value)| value).filter(|value| !value.is_plain);
         Redactor::from_header_values(secret.map(Secret::reveal))
     }
 
-    /// For the values of headers: all of it, and what follows a scheme such as `Bearer`.
+    /// Redacts header values: the whole value, and what follows a scheme such as `Bearer`.
     pub(crate) fn from_header_values<'a>(values: impl Iterator<Item = &'a str>) -> Redactor {
         Redactor::new(values.flat_map(secrets_in))
     }
 
-    /// With the login that an address of the settings holds.
+    /// Adds the login of a configured URL.
     pub fn with_login(&self, url: &str) -> Redactor {
         let Some((user, password)) = uri::login_in_url(url) else { return self.clone() };
         let both = format!("{user}:{password}");
         Redactor::new(self.0.texts.iter().chain(&self.0.short).cloned().chain([both, password]))
     }
 
-    /// For texts that are secrets as they stand.
+    /// Redacts texts that are secrets as they are.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Redactor {
         let (mut texts, short): (Vec<String>, Vec<String>) = secrets
             .into_iter()
             .filter(|secret| !secret.is_empty())
             .flat_map(|secret| secret_lines(&secret).into_iter().chain([secret]))
             .partition(|secret| secret.chars().count() >= MIN_SECRET_CHARS);
-        // A secret may hold another one.
+        // A secret may contain another one, so the longest come first.
         texts.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         texts.dedup();
         let mut all: Vec<String> = texts.iter().flat_map(|text| encoded_forms(text)).collect();
@@ -113,7 +113,7 @@ impl Redactor {
         Redactor(Arc::new(Needles { forms: all, texts, digits, short, any_form, any_text }))
     }
 
-    /// With the secrets of another.
+    /// Adds the secrets of another redaction.
     #[cfg_attr(not(feature = "process"), allow(dead_code, reason = "only programs keep parts of texts"))]
     pub(crate) fn merged_with(&self, other: &Redactor) -> Redactor {
         let secrets =
@@ -125,12 +125,12 @@ impl Redactor {
         }
     }
 
-    /// There is nothing to be struck out.
+    /// Returns true if there is nothing to redact.
     pub fn is_empty(&self) -> bool {
         self.0.texts.is_empty() && self.0.short.is_empty()
     }
 
-    /// The text without secrets.
+    /// Returns the text without secrets.
     pub fn redact_text(&self, text: &str) -> String {
         if !self.is_contained_in(text) {
             return text.to_owned();
@@ -142,7 +142,7 @@ impl Redactor {
         self.0.texts.iter().fold(redacted, |text, secret| redact_escaped(text, secret))
     }
 
-    /// How many bytes at the end of a text may be the beginning of a secret, of which the rest is still to come.
+    /// Returns how many bytes at the end of a text may be the beginning of a secret that continues in the next chunk.
     pub fn partial_match_len(&self, text: &str) -> usize {
         let begun = |form: &str| {
             let starts = form.char_indices().rev().map(|(at, _)| at).filter(|at| *at > 0);
@@ -151,7 +151,7 @@ impl Redactor {
         self.0.forms.iter().map(|form| begun(form)).max().unwrap_or(0)
     }
 
-    /// The value without secrets.
+    /// Returns the value without secrets.
     pub fn redact_value(&self, value: &Value) -> Value {
         match value {
             _ if self.0.texts.is_empty() => value.clone(),
@@ -167,7 +167,7 @@ impl Redactor {
         }
     }
 
-    /// All of an outcome that somebody can see or that is written down.
+    /// Redacts everything of an outcome that is visible or persisted.
     pub fn redact_outcome(&self, outcome: TaskOutcome) -> TaskOutcome {
         let again = outcome.next_call.map(|again| NextCall { input: self.redact_value(&again.input), ..again });
         TaskOutcome {
@@ -176,7 +176,7 @@ impl Redactor {
             meta: self.redact_value(&outcome.meta),
             facts: self.redact_value(&outcome.facts),
             next_call: again,
-            // Tools that are given secrets send nothing and wait for nobody.
+            // Tools that receive secrets have no side outputs and do not suspend.
             side_outputs: None,
             suspension: None,
             reused: None,
@@ -185,7 +185,7 @@ impl Redactor {
 
     fn redact_error(&self, error: ErrorInfo) -> ErrorInfo {
         let hint = error.hint.as_ref().map(|hint| self.redact_shared(hint));
-        // Where nobody has replied, there is nothing to be struck out.
+        // Without a reply there is nothing to redact.
         let unreached = matches!(&*error.kind, "connection" | "timeout");
         let hint = if !self.0.short.is_empty() && !unreached { Some(with_warning(hint)) } else { hint };
         let (code, message) = (self.redact_shared(&error.code), self.redact_shared(&error.message));
@@ -214,7 +214,7 @@ const WARNING: &str = "a secret of the settings has fewer than 8 characters, too
 
 fn with_warning(hint: Option<Arc<str>>) -> Arc<str> {
     match hint {
-        // An outcome may be gone through twice.
+        // An outcome may be redacted twice.
         Some(hint) if hint.contains(WARNING) => hint,
         Some(hint) => format!("{hint}; {WARNING}").into(),
         None => WARNING.into(),
@@ -235,7 +235,7 @@ fn redact_escaped(text: String, secret: &str) -> String {
     redacted
 }
 
-/// Too many or too large ones for it cannot be: these are few and short.
+/// Builds the automaton. It cannot exceed its limits: secrets are few and short.
 fn finder(texts: &[String]) -> Option<AhoCorasick> {
     if texts.is_empty() { None } else { AhoCorasick::new(texts).ok() }
 }
@@ -316,7 +316,7 @@ mod tests {
         let outcome = redaction.redact_outcome(redaction.redact_outcome(failure.clone()));
         let error = outcome.error.unwrap();
         assert_eq!((&*error.message, error.hint.unwrap().matches("fewer than 8").count()), ("blue", 1));
-        // Nobody has replied: there is nothing to strike them out of.
+        // Without a reply there is nothing to redact.
         let unreached = TaskOutcome::failure(ErrorInfo::new("x", "connection", "gone").hint("look"));
         assert_eq!(redaction.redact_outcome(unreached.clone()), unreached);
         let plain = Redactor::from_headers(&[("a".to_owned(), Secret::plain("blue"))]);

@@ -1,8 +1,8 @@
-//! The edge between a worker and the world: every tool stands behind it.
+//! The secret boundary around every tool of a worker.
 //!
-//! Going in, references to secrets are opened, so that a run and its journal never hold more than the reference. Coming
-//! out, what is secret is struck out: what this call was given, and what the settings know besides. Texts from outside
-//! that look like references are broken, so that nobody outside can have one opened.
+//! On the way in, it replaces references to secrets by the secrets, so that a run and its journal never contain more
+//! than the reference. On the way out, it redacts secrets: those opened for this call and all configured ones. It
+//! also breaks text from outside that looks like a reference, so that no outside party can have one opened.
 
 mod sealer;
 
@@ -20,14 +20,14 @@ use crate::secret::{Redactor, Secret};
 use sealer::TextSegment;
 pub use sealer::{SealOutcome, SecretSealer};
 
-/// What stands between tools and the rest.
+/// Opens secret references in the inputs of tools and redacts secrets from their outcomes.
 #[derive(Clone)]
 pub struct SecretBoundary(Arc<Inner>);
 
 struct Inner {
     seals: SecretSealer,
     credentials: Arc<dyn Credentials>,
-    /// What no tool's answer may hold, whichever it is.
+    /// Secrets that no outcome may contain, whichever tool produces it.
     configured: Redactor,
 }
 
@@ -40,12 +40,12 @@ impl SecretBoundary {
         SecretBoundary(Arc::new(Inner { seals, credentials, configured: Redactor::from_secrets(configured) }))
     }
 
-    /// The secrets that the settings know, whichever tool they are for.
+    /// Returns the secrets of the settings, whichever tool they belong to.
     pub fn configured_secrets(&self) -> &Redactor {
         &self.0.configured
     }
 
-    /// All of them behind it. What is done by somebody else gets references as they are: they are opened there.
+    /// Wraps all tools. A remote tool receives references unopened; the remote worker opens them.
     pub fn wrap(&self, tools: Tools) -> Tools {
         tools.wrap_each(|tool| GuardedTool { tool, edge: self.clone() })
     }
@@ -83,7 +83,7 @@ impl Tool for GuardedTool {
         let redactors = (inner.clone(), given.clone());
         call.publish = call.publish.with_transform(move |data| redactors.0.redact(&data, &redactors.1));
         let running = self.tool.call(call);
-        // Tools that keep parts of texts strike secrets out before they cut.
+        // Tools that truncate text must redact secrets before they cut.
         #[cfg(feature = "process")]
         let running = given.clone().merged_with(&inner.configured).scope(running);
         Box::pin(async move {
@@ -103,7 +103,7 @@ impl Tool for GuardedTool {
     }
 }
 
-/// What was opened for one call: each reference and its text.
+/// The references opened for one call, each with its secret.
 #[derive(Default)]
 struct OpenedSecrets(Vec<(String, String)>);
 
@@ -112,7 +112,7 @@ impl OpenedSecrets {
         Redactor::new(self.0.iter().map(|(_, text)| text.clone()))
     }
 
-    /// The references in the place of the texts: an operation that goes on later has them opened again.
+    /// Replaces secrets by their references, so that an operation that continues later opens them again.
     fn reseal(&self, value: &Value) -> Value {
         match value {
             _ if self.0.is_empty() => value.clone(),
@@ -134,7 +134,7 @@ impl Inner {
         neutralize_references(self.configured.redact_value(&given.redact_value(value)))
     }
 
-    /// The mark of the key, if there is something to open for this family of runs.
+    /// Returns the fingerprint of the key if the value contains a reference that belongs to this run tree.
     fn fingerprint_if_sealed(&self, value: &Value, run_tree: &str) -> Option<Arc<str>> {
         let own = |text: &str| {
             self.seals.segments(run_tree, text).iter().any(|piece| matches!(piece, TextSegment::Sealed { .. }))
@@ -142,7 +142,9 @@ impl Inner {
         any_text(value, &own).then(|| self.seals.key_fingerprint())?.map(Arc::from)
     }
 
-    /// Whoever handed the call on has references in it. Without his key they would be sent to a service as they are.
+    /// Checks that this worker has the key of the server that sealed the call's references.
+    ///
+    /// Without the key the references would be sent to a service as plain text.
     fn can_open(&self, sealed_by: Option<&str>) -> Result<(), ErrorInfo> {
         let (Some(theirs), own) = (sealed_by, self.seals.key_fingerprint()) else { return Ok(()) };
         let hint = "WINDLASS_SEAL_KEY of the worker must be the text of the file seal.key in the server's store";
@@ -154,7 +156,7 @@ impl Inner {
         Err(ErrorInfo::new("NoSealKey", "auth", message).hint(hint))
     }
 
-    /// The value with every reference opened that was made here for this family of runs. Any other is a text.
+    /// Opens every reference that was made here for this run tree. Any other reference remains text.
     fn open(&self, value: &Value, run_tree: &str, opened: &mut OpenedSecrets) -> Result<Value, ErrorInfo> {
         Ok(match value {
             Value::Str(text) if text.contains(SECRET_REFERENCE_PREFIX) => {

@@ -1,6 +1,6 @@
-//! The tool `shell`: one program or one shell text, its output, its exit code.
+//! The tool `shell`: runs one program or one shell script and returns its output and exit code.
 //!
-//! Values reach the text as variables of the environment, never as parts of it.
+//! Values are passed to the script as environment variables and never become part of its text.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -55,12 +55,12 @@ pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration {
     build: |setup| setup.with_sealed_inputs(ShellTool::new(ShellOptions::from_limits(setup.limits, setup.environment))),
 };
 
-/// What one engine gives to the programs it starts.
+/// Limits and environment of started programs.
 #[derive(Clone, Debug)]
 pub struct ShellOptions {
-    /// The environment of every program, before what its call adds.
+    /// The environment of every program, before the additions of its call.
     pub env: Vec<(String, String)>,
-    /// Of each, output and errors.
+    /// Applies to stdout and stderr separately.
     pub max_output_bytes: usize,
     pub default_timeout: Duration,
 }
@@ -72,12 +72,12 @@ impl Default for ShellOptions {
 }
 
 impl ShellOptions {
-    /// With what a program usually needs of an environment: PATH, HOME and LANG.
+    /// Uses the variables that a program usually needs: PATH, HOME and LANG.
     pub fn with_environment(lookup: impl Fn(&str) -> Option<String>) -> ShellOptions {
         ShellOptions::from_limits(&ProcessLimits::default(), lookup)
     }
 
-    /// The same with these limits.
+    /// Uses the same variables with these limits.
     pub fn from_limits(limits: &ProcessLimits, lookup: impl Fn(&str) -> Option<String>) -> ShellOptions {
         ShellOptions {
             env: basic_environment(lookup),
@@ -104,7 +104,7 @@ impl Tool for ShellTool {
     }
 }
 
-/// How long output may stay open after the program has ended: then what it left behind is killed.
+/// How long output may stay open after the program has ended; then its remaining child processes are killed.
 const OUTPUT_GRACE: StdDuration = StdDuration::from_millis(100);
 
 async fn run(options: &ShellOptions, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
@@ -137,7 +137,7 @@ async fn run(options: &ShellOptions, call: &ToolCall) -> Result<TaskOutcome, Err
     Ok(TaskOutcome { error, meta, ..TaskOutcome::success(Value::map(output)) })
 }
 
-/// Feeds it, reads what it writes, and waits for its end.
+/// Writes stdin, captures the output, and waits for the program to end.
 async fn run_to_end(
     group: &mut ProcessGroup,
     stdin: String,
@@ -148,7 +148,7 @@ async fn run_to_end(
     let (input, stdout, stderr) = (group.child.stdin.take(), group.child.stdout.take(), group.child.stderr.take());
     let feed = async {
         if let Some(mut input) = input {
-            // A program need not read what it is given.
+            // A program need not read its stdin.
             let _ = input.write_all(stdin.as_bytes()).await;
         }
     };
@@ -177,7 +177,7 @@ async fn run_to_end(
         return Ok(status);
     }
     group.kill();
-    // Only what has left the group on purpose can still hold the output.
+    // Only a process that deliberately left the group can still hold the output.
     let _ = tokio::time::timeout(OUTPUT_GRACE, &mut streams).await;
     Ok(status)
 }
@@ -194,12 +194,12 @@ fn build_command(input: &ToolInput<'_>) -> Result<(Command, String), ErrorInfo> 
     let text = shell_text(input)?;
     let shell = input.text("shell")?.unwrap_or("sh");
     let mut command = Command::new(shell);
-    // Stops at the first command that fails, as a list of commands must.
+    // `-e` stops at the first command that fails, as a list of commands requires.
     command.args(["-e", "-c", &text]);
     Ok((command, format!("`{}`", first_line(&display_command(text, input)?))))
 }
 
-/// For messages: variables that stand for templates look like those. What they hold may be nobody's business.
+/// Returns the command for messages, with variables of templates displayed as templates. Their values may be private.
 fn display_command(mut text: String, input: &ToolInput<'_>) -> Result<String, ErrorInfo> {
     for (name, _) in input.object("values")?.into_iter().flat_map(Map::iter) {
         for spelled in [format!("'\"${{{name}}}\"'"), format!("\"${{{name}}}\""), format!("${{{name}}}")] {
@@ -222,7 +222,7 @@ fn shell_text(input: &ToolInput<'_>) -> Result<String, ErrorInfo> {
     if text.trim().is_empty() { Err(bad_input("`shell` has nothing to run").hint(hint)) } else { Ok(text) }
 }
 
-/// The first line, for messages.
+/// Returns the first line, for messages.
 fn first_line(text: &str) -> String {
     let text = call_redaction().redact_text(text);
     let line = text.trim().lines().next().unwrap_or_default();
@@ -273,7 +273,7 @@ fn exit_error(status: ExitStatus, shown: &str, err: &StreamCapture) -> Option<Er
     let last = stderr.trim().lines().last().map(first_line).filter(|line| !line.is_empty());
     let message = last.map_or_else(|| format!("{shown} {how}"), |last| format!("{shown} {how}: {last}"));
     let error = ErrorInfo::new(format!("exit_{code}"), "shell", message);
-    // An exit code is an answer; a program that was killed has given none.
+    // An exit code is a reply; a program that was killed has given none.
     Some(if status.code().is_some() { error.replied() } else { error })
 }
 

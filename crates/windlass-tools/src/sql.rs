@@ -1,4 +1,4 @@
-//! What the SQL tools have in common: their input, and the form of their result.
+//! Input and output shared by the SQL tools.
 
 #[cfg(any(feature = "sqlite", feature = "duckdb"))]
 pub(crate) mod blocking;
@@ -16,7 +16,8 @@ use windlass_value::{Map, Value, parse_json};
 use crate::info::{ToolField, field};
 use crate::input::{ToolInput, bad_input};
 
-/// One entry of `statements`: a text, and values for its places. Without values the text may hold several statements.
+/// One entry of `statements`: a text and the values of its parameters. Without values it may contain several
+/// statements.
 pub(crate) struct SqlEntry<'a> {
     pub(crate) sql: &'a str,
     pub(crate) params: Cow<'a, [Value]>,
@@ -58,7 +59,8 @@ pub(crate) fn entries<'a>(input: &ToolInput<'a>) -> Result<Vec<SqlEntry<'a>>, Er
     Ok(entries)
 }
 
-/// `{sqls, each}`: the statements once for every entry of `each`, which has the values of each of them. It may be JSON.
+/// Expands `{sqls, each}`: the statements once per item of `each`, which contains the values of each statement.
+/// `each` may be JSON text.
 fn expand_each(entry: &Value) -> Result<Vec<SqlEntry<'_>>, ErrorInfo> {
     let wrong = || bad_input("`each` is no array with an array of values for each of `sqls`");
     let parsed = match entry.get("each") {
@@ -78,7 +80,7 @@ fn expand_each(entry: &Value) -> Result<Vec<SqlEntry<'_>>, ErrorInfo> {
     Ok(entries)
 }
 
-/// What one statement gave.
+/// The result of one statement.
 #[derive(Default)]
 pub(crate) struct StatementResult {
     pub(crate) columns: Vec<Value>,
@@ -86,8 +88,8 @@ pub(crate) struct StatementResult {
     pub(crate) count: u64,
 }
 
-/// The result of all. What a single statement gave stands in one place only, unless `numbered` wants it by number too: large
-/// results are written down as they are here.
+/// Builds the output of a call. The result of a single statement appears only once, unless `numbered` also requests
+/// it by number: large results are persisted as they are here.
 pub(crate) fn build_output(tables: Vec<StatementResult>, numbered: bool) -> Value {
     let mut commands: Vec<Map> = tables.into_iter().map(StatementResult::into_map).collect();
     if commands.is_empty() {
@@ -115,7 +117,7 @@ impl StatementResult {
     }
 }
 
-/// Whether a value stands alone in `IN ($1)`: a list there would be compared as the one text that it becomes.
+/// Returns true if the placeholder is the sole operand of `IN ($1)`: a list there would be compared as a single text.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(crate) fn is_sole_in_operand(sql: &str, placeholder: &str) -> bool {
     sql.match_indices(placeholder).any(|(at, _)| {
@@ -135,13 +137,13 @@ pub(crate) fn wants_numbered(input: &ToolInput<'_>) -> bool {
     input.get("numbered").and_then(Value::as_bool) == Some(true)
 }
 
-/// What one call of a database inside the program is held to.
+/// Limits of one call of an embedded database.
 #[cfg(any(feature = "sqlite", feature = "duckdb"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SqlLimits {
-    /// For calls that give none.
+    /// Timeout of calls that specify none.
     pub(crate) timeout: windlass_value::Duration,
-    /// Of one statement.
+    /// Per statement.
     pub(crate) max_result_bytes: usize,
     pub(crate) lock_wait: std::time::Duration,
 }
@@ -169,7 +171,7 @@ pub(crate) fn unreadable(kind: &'static str, column: &str, type_name: &str) -> E
     ErrorInfo::new("UnreadableValue", kind, message).hint("cast it in the statement: `column::text`")
 }
 
-/// Where a statement failed: how it begins, on one line.
+/// Describes a failed statement by its beginning, on one line.
 #[cfg(any(feature = "sqlite", feature = "duckdb"))]
 pub(crate) fn in_statement(sql: &str) -> String {
     let line = sql.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! The tool `sqlite`: statements over a database file, on a thread that may wait.
+//! The tool `sqlite`: runs statements over a database file on a blocking thread.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -62,7 +62,7 @@ impl SqliteTool {
         SqliteTool::default()
     }
 
-    /// With these limits.
+    /// Creates the tool with these limits.
     pub fn with_limits(limits: &ProcessLimits) -> SqliteTool {
         SqliteTool(Arc::new(IdleConnections { connections: Mutex::default(), bounds: SqlLimits::from_limits(limits) }))
     }
@@ -102,7 +102,7 @@ impl IdleConnections {
         Ok(connection)
     }
 
-    /// A database in memory is its call's own.
+    /// Returns a connection to the pool. An in-memory database belongs to its call and is not kept.
     fn put(&self, database: &str, connection: Connection) {
         let mut idle = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.entry(database.to_owned()).or_default();
@@ -145,7 +145,7 @@ impl SqlSession for Connection {
     }
 }
 
-/// `$2` and `?2` are the second value wherever they stand; a bare `?` is the next.
+/// Binds the parameters: `$2` and `?2` are the second value wherever they occur; a bare `?` is the next.
 fn bind_values(statement: &mut Statement<'_>, entry: &SqlEntry<'_>) -> Result<(), ErrorInfo> {
     for position in 1..=statement.parameter_count() {
         let name = statement.parameter_name(position).map(str::to_owned);
@@ -179,7 +179,7 @@ fn to_cell(value: &Value) -> Cell {
     }
 }
 
-/// The inner error is a table that is too large.
+/// Reads the rows. The inner error is a result that is too large.
 fn read_table(
     connection: &Connection,
     statement: &mut Statement<'_>,
@@ -237,7 +237,7 @@ fn error_info(error: &Error, sql: Option<&str>) -> ErrorInfo {
     ErrorInfo::new(code, "sqlite", format!("{message}{location}")).replied()
 }
 
-/// The names that SQLite's own pages use, of what a definition can do something about.
+/// Returns SQLite's name of an error code, for the errors that a definition can react to.
 fn error_name(code: i32) -> &'static str {
     match code & 0xff {
         3 => "SQLITE_PERM",

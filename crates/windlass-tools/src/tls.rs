@@ -1,5 +1,5 @@
-//! How connections are made secret, for all tools: the provider is named here, so that another crate's choice of a
-//! process-wide one does not matter.
+//! TLS configuration of all tools. The crypto provider is chosen here, so that a process-wide choice of another crate
+//! does not matter.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ pub(crate) fn verified_config(roots: RootCertStore) -> Result<ClientConfig, Erro
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Takes any certificate: only for calls that say so.
+/// Accepts any certificate; only for calls that disable verification.
 pub(crate) fn unverified_config() -> Result<ClientConfig, Error> {
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let verifier = Arc::new(AnyCertificate(provider()));
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
-/// The public roots that come with the program, and what this machine trusts besides (a company's own root). Machines
-/// without any, such as bare containers, still reach the public internet.
+/// Returns the built-in public roots and those that this machine trusts (such as a company root). Machines without
+/// roots, such as minimal containers, can still reach the public internet.
 pub(crate) fn root_certificates() -> RootCertStore {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let found: Vec<CertificateDer<'static>> = rustls_native_certs::load_native_certs().certs;

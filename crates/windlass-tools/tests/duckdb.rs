@@ -21,7 +21,7 @@ async fn in_memory(sql: &str, params: &str) -> windlass_core::TaskOutcome {
     ask(&DuckdbTool::new(), &input(":memory:", sql, params)).await
 }
 
-/// A folder of its own for each test, which goes with it.
+/// A temporary folder per test, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -64,7 +64,7 @@ async fn values_go_in_and_come_out() {
     }
 }
 
-/// Numbers that no other type holds go in as they are, and come out so.
+/// Numbers that no other type can hold pass through unchanged.
 #[tokio::test]
 async fn exact_numbers_stay_exact() {
     let table = [
@@ -141,7 +141,7 @@ async fn every_type_is_data() {
         let outcome = in_memory(&format!("select {sql} as x"), "[]").await;
         assert_eq!(part(&outcome, "rows"), format!("[{{\"x\":{expected}}}]"), "{sql}: {}", told(&outcome));
     }
-    // More than one batch of the library, and enums whose words are shared by them.
+    // More than one batch of the library, and enums whose labels are shared by the batches.
     let many = "select i, (case when i % 2 = 0 then 'a' end)::enum('b', 'a') as e from range(5000) r(i) order by i";
     let outcome = in_memory(many, "[]").await;
     assert_eq!(part(&outcome, "rowcount"), "5000", "{}", told(&outcome));
@@ -150,7 +150,7 @@ async fn every_type_is_data() {
     assert_eq!(to_json(&rows[4999]), r#"{"i":4999,"e":null}"#);
 }
 
-/// Each statement has its own table, and what changes rows says how many.
+/// Each statement has its own result, and statements that change rows report how many.
 #[tokio::test]
 async fn several_statements() {
     const NONE: &str = r#"{"rows":[],"rowcount":0,"columns":[]}"#;
@@ -195,7 +195,7 @@ async fn a_call_is_a_transaction() {
     assert_eq!(part(&outcome, "rows"), r#"[{"a":1},{"a":5}]"#);
 }
 
-/// They share what is open, however the file is spelled, and the last one closes it.
+/// Concurrent calls share the open file, however it is spelled, and the last one closes it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn calls_at_the_same_time_share_a_file() {
     let folder = Folder::new("share");
@@ -219,7 +219,7 @@ async fn calls_at_the_same_time_share_a_file() {
         let outcome = ask(&DuckdbTool::new(), &input(&file, "select count(*) as n from t", "[]")).await;
         assert_eq!(part(&outcome, "rows"), format!(r#"[{{"n":{}}}]"#, (round + 1) * 8), "{}", told(&outcome));
     }
-    // Closing writes the log into the file, and takes it away.
+    // Closing checkpoints the write-ahead log into the file and removes it.
     assert!(!PathBuf::from(folder.file("a.db.wal")).exists());
 }
 
@@ -250,7 +250,7 @@ async fn mistakes_are_told() {
     let folder = ask(&DuckdbTool::new(), &input("/no/such/folder/a.db", "select 1", "[]")).await;
     assert_eq!(class(&folder).0, "IOError", "{}", told(&folder));
     assert!(error(&folder).message.contains("/no/such/folder/a.db"), "{}", told(&folder));
-    // Nothing is fetched because a statement mentions it.
+    // A statement that mentions an extension does not download it.
     let fetched = in_memory("select * from read_csv('https://127.0.0.1:1/a.csv')", "[]").await;
     assert!(told(&fetched).contains("httpfs"), "{}", told(&fetched));
     for sql in ["select '01:02:03+02'::timetz as x", "select ['5'::bignum] as x"] {
@@ -263,7 +263,7 @@ async fn mistakes_are_told() {
     assert_eq!(class(&large), ("ResultTooLarge", "limit", false));
 }
 
-/// The statement ends with the time, and what it did is not there.
+/// The statement ends at its timeout, and its changes are rolled back.
 #[tokio::test]
 async fn time_is_kept() {
     const ENDLESS: &str =
@@ -276,7 +276,7 @@ async fn time_is_kept() {
     assert_eq!(class(&ask(&tool, &slow).await), ("timeout", "timeout", false));
     let outcome = ask(&tool, &input(&file, "select count(*) as n from t", "[]")).await;
     assert_eq!(part(&outcome, "rows"), r#"[{"n":0}]"#, "{}", told(&outcome));
-    // Nobody holds the file any more: the interrupted call has ended.
+    // The interrupted call has ended, so the file is no longer open.
     let gone = ask(&tool, &input(&file, "drop table t; checkpoint", "[]")).await;
     assert!(gone.error.is_none(), "{}", told(&gone));
 }

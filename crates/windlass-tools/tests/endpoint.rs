@@ -38,7 +38,7 @@ async fn sends_its_input_and_gives_the_body() {
         ("x-windlass-run", "run-1"),
         ("x-windlass-path", "sync[3]/Gr%C3%BC%C3%9Fe"),
         ("x-windlass-attempt", "2"),
-        // They arrive, and what repeats them is not told on.
+        // The headers arrive, and repeated values are redacted.
         ("x-team", "***"),
         ("authorization", "***"),
     ] {

@@ -285,7 +285,7 @@ async fn a_reply_that_is_too_large_is_not_read_on() {
         let outcome = get(&service.url(path)).await;
         assert_eq!(class(&outcome), ("ReplyTooLarge", "limit", true), "{path}");
         assert_eq!(part(&outcome, "statusCode"), "200");
-        // What a socket holds may be under way; the rest is never made.
+        // Only what a socket buffers is sent; the rest is never generated.
         assert!(service.bytes_sent() - before < 32 << 20, "{path}: {}", service.bytes_sent() - before);
     }
     assert!(peak_memory_kib() < 128 << 10, "{} KiB", peak_memory_kib());

@@ -1,4 +1,4 @@
-//! The tool `http_call` against a local service that tells what it was sent.
+//! The tool `http_call` against a local service that echoes its requests.
 
 use crate::support;
 

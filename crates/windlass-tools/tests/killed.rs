@@ -1,4 +1,4 @@
-//! A program that is killed leaves nothing running that its tools have started.
+//! A killed program leaves no process running that its tools started.
 
 #![cfg(all(feature = "python", feature = "shell"))]
 #![allow(clippy::unwrap_used)]
@@ -11,10 +11,10 @@ use std::process::{Command, Stdio};
 use support::call_tool;
 use windlass_tools::{PythonOptions, PythonTool, ShellOptions, ShellTool};
 
-/// Says, in the program that will be killed, where the numbers of its children go.
+/// The folder for the process ids of the children, set in the program that will be killed.
 const FOLDER: &str = "WINDLASS_TEST_KILLED";
 
-/// Whether a process of that number runs. A zombie does not.
+/// Returns true if a process with this id runs. A zombie does not count.
 fn is_running(number: &str) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
     let state = state.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("X").to_owned();
@@ -34,7 +34,7 @@ fn read_pid(file: &Path) -> String {
 async fn start_some(folder: &str) {
     let shell = ShellTool::new(ShellOptions::default());
     let python = PythonTool::new(PythonOptions::with_environment(|name| std::env::var(name).ok()));
-    // Groups that have ended already are none of the warden's business.
+    // The reaper ignores groups that have already ended.
     for _ in 0..20 {
         assert!(call_tool(&shell, r#"{"command": "true"}"#).await.error.is_none());
     }
@@ -65,7 +65,7 @@ async fn a_program_that_is_killed_leaves_nothing_running() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// The first program has hardly begun: nobody has been told of it yet, perhaps.
+/// The first program has barely started: its group may not yet have been reported to the reaper.
 #[tokio::test]
 async fn a_program_killed_while_a_child_starts_leaves_nothing_running() {
     if let Ok(folder) = std::env::var(FOLDER) {

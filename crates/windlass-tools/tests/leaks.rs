@@ -1,4 +1,4 @@
-//! Services that repeat the secrets they are sent, in all ways: nothing of it is in what a tool gives back.
+//! Services that repeat the secrets they receive in every form: no outcome of a tool contains them.
 
 use crate::support;
 
@@ -17,7 +17,7 @@ use support::{call, class, debug_text, error, tool};
 const KEY: &str = "sk-Canary/0123+456789";
 const DIGITS: &str = "4815162342108";
 
-/// Gives these replies, one a connection.
+/// Serves these replies, one per connection.
 async fn replying(replies: Vec<String>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -52,7 +52,7 @@ fn json(status: u16, body: &str) -> String {
     reply(status, "content-type: application/json\r\n", body)
 }
 
-/// Every form of the secret that must be nowhere.
+/// Asserts that no form of the secret appears anywhere in the outcome.
 fn assert_redacted(secret: &str, outcome: &TaskOutcome) {
     let visible = format!(
         "{} {} {} {}",
@@ -74,7 +74,7 @@ fn assert_redacted(secret: &str, outcome: &TaskOutcome) {
 }
 
 fn endpoint(url: String, secret: &str) -> Endpoint {
-    // A file that was read into the variable often ends in a new line.
+    // A variable read from a file often ends in a newline.
     let headers = vec![
         ("Authorization".to_owned(), Secret::new(format!("Bearer {secret}\n"))),
         ("X-Key".to_owned(), Secret::new(format!(" {secret} \n"))),
@@ -192,7 +192,7 @@ async fn ordinary_data_stays_as_it_is() {
     assert_eq!(to_json(&tool.call(call("1")).await.output), body);
     let outcome = tool.call(call("1")).await;
     assert_eq!(outcome.output.get("body").map(to_json).as_deref(), Some(body));
-    // What cannot be struck out is said where somebody looks.
+    // A secret that cannot be redacted is reported in the hint.
     assert!(error(&outcome).hint.as_ref().unwrap().contains("fewer than 8 characters"), "{outcome:?}");
     assert!(server.await.unwrap()[0].contains("x-color: blue\r\n"));
     assert_ne!(outcome.output, Value::Null);

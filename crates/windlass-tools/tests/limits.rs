@@ -1,4 +1,4 @@
-//! Every limit of the tools: a changed value acts, and an error that it causes names it. A case is a line.
+//! Every limit of the tools: a changed value takes effect, and the error it causes names it. Each line is a case.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use windlass_value::{Duration, to_json};
 
 const SHORT: Duration = Duration::from_ms(50);
 
-/// What is seen of an outcome: its error with the hint; else how long it waits, its result and what is told besides.
+/// Describes an outcome: its error with the hint, or else its delay, its result and its `meta`.
 fn describe(outcome: &TaskOutcome) -> String {
     match (&outcome.error, &outcome.next_call) {
         (Some(_), _) => format!("{} ({})", summary(outcome), error(outcome).hint.as_deref().unwrap_or_default()),
@@ -20,7 +20,7 @@ fn describe(outcome: &TaskOutcome) -> String {
     }
 }
 
-/// The call with the default limits, and with the one that is changed: `expected` is seen of the second alone.
+/// Calls the tool with the default limits and with the changed one; only the second may yield `expected`.
 async fn check<T: Tool>(
     tool: impl Fn(&ProcessLimits) -> T,
     change: impl FnOnce(&mut ProcessLimits),
@@ -31,7 +31,7 @@ async fn check<T: Tool>(
     change(&mut changed);
     let now = describe(&call_tool(&tool(&changed), input).await);
     assert!(now.contains(expected), "{expected}: {now}");
-    // What the usual limits let wait for long is not tried.
+    // A call that would wait long with the default limits is skipped.
     if !expected.contains("_time") {
         let before = describe(&call_tool(&tool(&usual), input).await);
         assert!(!before.contains(expected), "{expected}: {before}");
@@ -80,7 +80,7 @@ async fn python() {
     check(python, |l| l.max_python_print_chars = 3, r#"{"code": "print('abcdef')"}"#, r#""stdout_cut":true"#).await;
     check(python, |l| l.max_python_result_bytes = 3, r#"{"code": "'abcdef'"}"#, "`limits.max_python_result_bytes`")
         .await;
-    // Two at once want two interpreters.
+    // Two concurrent calls need two interpreters.
     let one = python(&ProcessLimits { max_python_interpreters: 1, ..ProcessLimits::default() });
     let which = r#"{"code": "import os, time\ntime.sleep(0.1)\nresult = os.getpid()"}"#;
     let (first, second) = tokio::join!(call_tool(&one, which), call_tool(&one, which));
@@ -113,7 +113,7 @@ async fn sqlite() {
 #[tokio::test]
 async fn postgres() {
     use windlass_tools::{NamedCredentials, PostgresOptions, PostgresTool};
-    // It accepts connections and says nothing.
+    // The port accepts connections and never replies.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("postgres://u:p@{}/x?sslmode=disable", silent.local_addr().unwrap());
     let postgres = |limits: &ProcessLimits| {

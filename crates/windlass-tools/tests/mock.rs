@@ -1,4 +1,4 @@
-//! Scripts, and the service that plays them.
+//! Scripts, and the mock service that runs them.
 
 use crate::support;
 
@@ -86,12 +86,12 @@ async fn model_rules_match_texts_and_turns() {
     assert_eq!((service.requests(), service.model_requests()), (5, 5));
 }
 
-/// What a model answers to a request with these headers, or the message of its refusal.
+/// Returns the model's reply to a request with these headers, or the message of its error.
 async fn model_reply(service: &MockService, headers: &[(&str, &str)], body: &str) -> String {
     let headers: Vec<String> = headers.iter().map(|(name, value)| format!(r#""{name}": "{value}""#)).collect();
     let headers = headers.join(", ");
     let url = service.url("/v1/chat/completions");
-    // The tool of these tests has headers of its own for the run and the attempt.
+    // The tool of these tests sends its own headers for the run and the attempt.
     let input = format!(r#"{{"method": "POST", "uri": "{url}", "headers": {{{headers}}}, "body": {body}}}"#);
     let outcome = send(&input).await;
     let body = outcome.output.get("body").unwrap().clone();
@@ -162,7 +162,7 @@ model:
     }
     let none = model_reply(&service, &step("review", "step", "3"), &plain("x")).await;
     assert!(none.contains("fits step `review`, role `step`, turn 3, attempt 2"), "{none}");
-    // The same request again is the same time; with another key the step is run again.
+    // A repeated request belongs to the same execution; another key means that the step runs again.
     let keyed = |key| [&step("review[1].check", "step", "1")[..], &[("Idempotency-Key", key)]].concat();
     for (key, expected) in [("a", "first"), ("a", "first"), ("b", "the second time"), ("a", "first")] {
         assert_eq!(model_reply(&service, &keyed(key), &plain("x")).await, format!("\"{expected}\""), "{key}");
@@ -203,7 +203,7 @@ async fn the_observer_sees_every_request() {
     assert_eq!(*seen.lock().unwrap(), expected);
 }
 
-/// Each line: a script, and what must be said about it.
+/// Each line: a script, and its expected problem.
 #[test]
 fn script_errors_have_a_position() {
     for (script, position, message, hint) in [

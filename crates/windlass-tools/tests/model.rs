@@ -34,7 +34,7 @@ async fn ask(service: &MockService, input: &str) -> TaskOutcome {
     ask_with(model_options(service.model_url()), input).await
 }
 
-/// One route that gives back this body with this status, as a model service would.
+/// Starts a service with one route that returns this body with this status, as a model service would.
 fn replying(status: u16, body: &str) -> MockService {
     service(&format!(
         r#"{{"routes": [{{"path": "/v1/chat/completions", "replies": [{{"status": {status}, "body": {body}}}]}}]}}"#
@@ -90,7 +90,7 @@ async fn sends_what_the_input_says() {
     }
 }
 
-/// The body of the request for an input.
+/// Returns the body of the request for an input.
 async fn question(input: &str) -> String {
     let (seen, watch) = std::sync::mpsc::channel();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -151,7 +151,7 @@ async fn service_errors_keep_their_status_and_message() {
         assert_eq!(class(&outcome), (code, "model", true));
         assert!(error(&outcome).hint.as_ref().unwrap().contains(words), "{:?}", outcome.error);
     }
-    // What the script does not foresee is loud.
+    // A request that the script does not cover fails.
     let outcome = ask(&service, r#"{"prompt": "a fourth time"}"#).await;
     assert_eq!(class(&outcome), ("500", "model", true));
     assert!(

@@ -1,4 +1,4 @@
-//! What may be connected to, over real connections to this machine: it stands for what is public where a rule allows it.
+//! The outbound policy over real connections to this machine, which a rule allows in place of a public address.
 
 use crate::support;
 
@@ -12,7 +12,7 @@ use support::{call_tool, class, error, options, part, service};
 use windlass_tools::outbound::{OutboundRule, Resolver};
 use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, Outbound};
 
-/// Names and what they lead to, one answer after the other; the last one stays.
+/// A resolver that returns one answer after the other; the last one repeats.
 struct ScriptedResolver(Mutex<Vec<&'static str>>);
 
 impl Resolver for ScriptedResolver {
@@ -35,7 +35,7 @@ async fn every_redirect_is_checked_as_the_first_address() {
     let (first, second) = (service(), service());
     let (port, other) = (first.addr().port(), second.addr().port());
     let http = server(&[format!("127.0.0.1:{port}")], &["127.0.0.1"]);
-    // Where it leads to, and whether that is allowed.
+    // The redirect target, and whether it is allowed.
     for (target, allowed) in [
         (format!("http://127.0.0.1:{port}/text"), true),
         (format!("//name.example:{port}/text"), true),
@@ -74,15 +74,15 @@ async fn a_changed_dns_answer_does_not_bypass_the_check() {
     let service = service();
     let port = service.addr().port();
     let get = format!(r#"{{"uri": "http://rebind.example:{port}/text"}}"#);
-    // The first answer stands for a public one. What is connected to is what was checked, whatever comes next.
+    // The first answer stands for a public address. The checked address is connected to, whatever the next answer is.
     let http = server(&[format!("127.0.0.1:{port}")], &["127.0.0.1", "127.0.0.9"]);
     assert_eq!(part(&call_tool(&http, &get).await, "statusCode"), "200");
-    // A new connection is a new question, and a new check.
+    // A new connection causes a new resolution and a new check.
     let other = server(&[format!("127.0.0.1:{port}")], &["127.0.0.9", "127.0.0.1"]);
     let outcome = call_tool(&other, &get).await;
     assert_eq!(class(&outcome), ("BlockedAddress", "input", false));
     assert!(error(&outcome).message.contains("leads to 127.0.0.9, which is not public"), "{:?}", outcome.error);
-    // Of several addresses only those are tried that pass.
+    // Of several addresses only the allowed ones are tried.
     let mixed = server(&[format!("127.0.0.1:{port}")], &["127.0.0.9 127.0.0.1 169.254.169.254"]);
     assert_eq!(part(&call_tool(&mixed, &get).await, "statusCode"), "200");
 }
@@ -97,7 +97,7 @@ async fn configured_hosts_are_trusted_for_their_own_tools_only() {
         EndpointTool::new(Endpoint::new(url), trusting)
     };
     assert!(call_tool(&endpoint("/json"), "{}").await.error.is_none());
-    // A definition that names the same place, where a connection is open now, is refused all the same.
+    // A definition that names the same host is refused, although a connection to it is open.
     assert_eq!(class(&call_tool(&http, &format!(r#"{{"uri": "{}"}}"#, own.url("/text"))).await).0, "BlockedAddress");
     let escaped = foreign.url("/text").replace(':', "%3A").replace('/', "%2F");
     let outcome = call_tool(&endpoint(&format!("/redirect?to={escaped}")), "{}").await;

@@ -15,7 +15,7 @@ fn again(outcome: &TaskOutcome) -> &NextCall {
     outcome.next_call.as_ref().unwrap_or_else(|| panic!("it is finished: {outcome:?}"))
 }
 
-/// Calls the tool, and again as long as it wants to. All the inputs it gave, and the end.
+/// Calls the tool until it no longer asks to be called again. Returns all follow-up inputs and the final outcome.
 async fn to_the_end(tool: &impl Tool, input: &str) -> (Vec<String>, TaskOutcome) {
     let mut inputs = Vec::new();
     let mut outcome = tool.call(call(input)).await;
@@ -93,14 +93,14 @@ async fn a_202_is_the_answer_where_nothing_follows() {
 #[tokio::test]
 async fn a_poll_may_be_redirected_or_fail() {
     let service = service();
-    // The next place is relative, with a redirect on the way.
+    // The next address is relative, with a redirect on the way.
     let (inputs, outcome) = to_the_end(&tool(), &post(&service, "/async/a?times=1&to=../hops/2", "")).await;
     assert_eq!(inputs, [format!(r#"{{"method":"GET","uri":"{}"}}"#, service.url("/hops/2"))]);
     assert_eq!(part(&outcome, "body.path"), r#""/json/end""#);
     let (inputs, outcome) = to_the_end(&tool(), &post(&service, "/async/b?times=1&end=503", "")).await;
     assert_eq!((inputs.len(), class(&outcome)), (1, ("503", "http", true)));
     assert_eq!(part(&outcome, "body.method"), r#""GET""#);
-    // A poll that is not told another place asks at the same one.
+    // A poll without a new address repeats the same one.
     let outcome = tool().call(next(Value::object([("uri", Value::from(service.url("/status/202")))]))).await;
     assert_eq!(again(&outcome).input.get("uri"), Some(&Value::from(service.url("/status/202"))));
     let outcome = send(&post(&service, "/async/c?to=ftp://u:hush@h/", "")).await;
@@ -117,7 +117,7 @@ async fn secrets_stay_with_their_server() {
     let (inputs, outcome) = to_the_end(&tool(), &post(&first, &path, more)).await;
     let next = format!(r#"{{"method":"GET","uri":"{}","headers":{{"Accept":"a/b"}}}}"#, second.url("/json/x"));
     assert_eq!((inputs, debug_text(&outcome).contains("hush")), (vec![next], false));
-    // A login in the address goes along, but only there.
+    // A login in the address is sent along, but only to that server.
     for (to, login) in [(first.url("/json/x"), r#""Basic dTpwQHc=""#), (second.url("/json/x"), "")] {
         let uri = format!("http://u:p%40w@{}/async/{}?times=1&to={to}", first.addr(), login.len());
         let (_, outcome) = to_the_end(&tool(), &format!(r#"{{"uri": "{uri}"}}"#)).await;

@@ -1,4 +1,4 @@
-//! The tool `postgres`, over a server of the test's own. A case is a line: a statement, its values, what comes of it.
+//! The tool `postgres` against a dedicated test server. Each line is a case: a statement, its values, the result.
 
 #![cfg(feature = "postgres")]
 
@@ -13,7 +13,7 @@ use windlass_testing::test_postgres::PostgresServer;
 use windlass_tools::{NamedCredentials, Outbound, PostgresOptions, PostgresTool};
 use windlass_value::{Value, to_json};
 
-/// One server for all tests of this file: it ends with the last one that uses it.
+/// One server for all tests of this file; it ends with the last test that uses it.
 static SERVER: Mutex<Weak<PostgresServer>> = Mutex::new(Weak::new());
 
 fn server() -> Arc<PostgresServer> {
@@ -47,7 +47,7 @@ fn input(sql: &str, params: &str) -> String {
     format!(r#"{{"statements": [{{"sql": {}, "params": {params}}}]}}"#, to_json(&Value::from(sql)))
 }
 
-/// The first value of the first row.
+/// Returns the first value of the first row.
 fn value(outcome: &TaskOutcome) -> String {
     let rows = outcome.output.get("rows").and_then(Value::as_list).unwrap_or_default();
     let first = rows.first().and_then(Value::as_map).and_then(|row| row.values().next());
@@ -193,7 +193,7 @@ async fn several_statements_are_one_transaction() {
     assert_eq!(part(&outcome, "command_2.rows"), rows);
     assert_eq!(part(&outcome, "command_1"), r#"{"rows":[],"rowcount":2,"columns":[]}"#);
     assert_eq!(outcome.output.get("commands").and_then(Value::as_list).map(<[Value]>::len), Some(3));
-    // The second fails: the first has not happened.
+    // The second statement fails, so the first is rolled back.
     let outcome = call_tool(&tool, &input("delete from many; insert into many values (3), ($1)", "[3]")).await;
     assert_eq!(class(&outcome), ("23505", "pg", true));
     assert_eq!(value(&call_tool(&tool, &input("select count(*) from many", "[]")).await), "2");
@@ -204,11 +204,11 @@ async fn several_statements_are_one_transaction() {
         summary(&outcome),
         r#"{"rows":[{"id":9,"t":"new"}],"rowcount":1,"columns":["id","t"],"commands":[{"rows":[],"rowcount":1,"columns":[]},{"rows":[{"id":9,"t":"new"}],"rowcount":1,"columns":["id","t"]}]}"#
     );
-    // Its own transaction control, and what cannot be in one.
+    // The script's own transaction control, and statements that cannot run in a transaction.
     let own = call_tool(&tool, &input("begin; delete from many; rollback; select count(*) from many", "[]")).await;
     assert_eq!(value(&own), "3");
     assert_eq!(value(&call_tool(&tool, &input("vacuum many; select 1 as x", "[]")).await), "1");
-    // A plan that is kept does not outlive its table.
+    // A cached plan does not outlive a change of its table.
     assert_eq!(value(&call_tool(&tool, &input("select * from many where id = $1", "[9]")).await), "9");
     assert!(
         call_tool(&tool, &input("alter table many add column more int; alter table many drop column t", "[]"))
@@ -282,7 +282,7 @@ async fn credentials_authenticate_and_are_redacted() {
     assert_eq!(fact(&ask_as(r#""nobody""#).await, "pg.code"), r#""08001""#);
 }
 
-/// How many statements of this text the server runs just now.
+/// Returns how many statements with this text the server is running.
 async fn running(tool: &PostgresTool, text: &str) -> String {
     let sql = "select count(*) from pg_stat_activity where state = 'active' and query = $1";
     value(&call_tool(tool, &input(sql, &format!("[{}]", to_json(&Value::from(text))))).await)
@@ -312,7 +312,7 @@ fn the_cancel_request_is_sent_before_the_call_ends() {
     assert!(reading.block_on(call_tool(&watching, &input(&setup, "[]"))).error.is_none());
     let slow = format!("insert into {mark} select 1 from pg_sleep(60)");
     let timed = input(&slow, "[]").replacen('{', r#"{"timeout": 0.3, "#, 1);
-    // All that has not been sent when the call ends is never sent: nothing runs any more, as after the end of a program.
+    // Requests not sent when the call ends are never sent: nothing runs any more, as after the end of a program.
     let ending = runtime();
     let outcome = ending.block_on(call_tool(&tool(), &timed));
     assert_eq!(class(&outcome), ("timeout", "timeout", false));
@@ -330,26 +330,26 @@ async fn connections_are_kept_and_broken_ones_are_not() {
     assert_eq!(number(&tool).await, first);
     assert_eq!(class(&call_tool(&tool, &input("select 1/0", "[]")).await).0, "22012");
     assert_eq!(number(&tool).await, first);
-    // What a statement has set goes with its connection.
+    // Session settings of a statement end with its connection.
     assert!(call_tool(&tool, &input("set search_path to nowhere", "[]")).await.error.is_none());
     let second = number(&tool).await;
     assert_ne!(second, first);
-    // The server ends it.
+    // The server closes the connection.
     let other = self::tool();
     assert_eq!(
         value(&call_tool(&other, &input("select pg_terminate_backend($1)", &format!("[{second}]"))).await),
         "true"
     );
-    // It is told to end, and does so soon.
+    // The backend was asked to terminate and does so soon.
     let there = input("select count(*) from pg_stat_activity where pid = $1", &format!("[{second}]"));
     while value(&call_tool(&other, &there).await) != "0" {}
     assert_ne!(number(&tool).await, second);
-    // In the middle of a statement it is a broken connection.
+    // During a statement this is a broken connection.
     let outcome = call_tool(&tool, &input("select pg_terminate_backend(pg_backend_pid())", "[]")).await;
     assert_eq!(class(&outcome).1, "connection", "{}", summary(&outcome));
 }
 
-/// Has the server write a PEM file into its own folder, where only it can read it.
+/// Lets the server write a PEM file into its own folder, where only it can read it.
 async fn write_pem(tool: &PostgresTool, file: &str, label: &str, der: &[u8]) {
     let hex: String = der.iter().map(|byte| format!("{byte:02x}")).collect();
     let lines = format!(
@@ -380,7 +380,7 @@ async fn connections_can_use_tls() {
         assert!(ask_as("disable", sql).await.error.is_none());
     }
     let is_secret = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
-    // The server takes up its new settings when it gets to it.
+    // The server applies its new settings after a delay.
     while ask_as("require", "select 1").await.error.is_some() {}
     assert_eq!(value(&ask_as("require", is_secret).await), "true");
     assert_eq!(value(&ask_as("prefer", is_secret).await), "true");

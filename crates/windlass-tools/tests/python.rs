@@ -1,4 +1,4 @@
-//! The tool `python`. A case is a line: code, inputs, what comes of it.
+//! The tool `python`. Each line is a case: code, inputs, the result.
 
 #![cfg(feature = "python")]
 
@@ -63,7 +63,7 @@ async fn every_style_of_code_gives_its_result() {
     }
 }
 
-/// `body` is the data of a reply, columns are those of an only row; nothing of that is kept twice.
+/// `body` is the data of a reply, and columns are those of a single row; none of this is stored twice.
 #[tokio::test]
 async fn results_of_tools_have_other_names() {
     let reply = r#"{"r": {"status_code": 200, "headers": {}, "data": {"n": 1}}}"#;
@@ -155,7 +155,7 @@ async fn exceptions_have_a_type_and_a_line() {
     let traceback = fact(&outcome, "py.traceback");
     assert!(traceback.contains("json.loads('{')") && !traceback.contains("execute"), "{traceback}");
     assert_eq!(fact(&call_tool(&tool, &input("1", "{}")).await, "py.exception"), "null");
-    // What is imported for the code takes no line of it.
+    // Imports for the code do not shift its line numbers.
     let with_libs = |code: &str, libs: &str| format!(r#"{{"code": "{code}", "libs": {libs}}}"#);
     let outcome = call_tool(&tool, &with_libs("p.nothing", r#"{"p": "os.path"}"#)).await;
     assert_eq!(fact(&outcome, "py.line"), "1");
@@ -190,7 +190,7 @@ async fn a_call_leaves_nothing_behind() {
     let first = summary(&call_tool(&tool, &input(code, r#"{"given": 1}"#)).await);
     let look = "import os\nresult = [os.getpid(), 'left' in globals(), 'given' in globals(), 'LEFT' in os.environ, os.getcwd() == '/usr']";
     assert_eq!(summary(&call_tool(&tool, &input(look, "{}")).await), format!("[{first},false,false,false,false]"));
-    // A thread that goes on would: its interpreter is not used again.
+    // A thread that keeps running would leave state, so its interpreter is not reused.
     let thread = "import os, threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\nresult = os.getpid()";
     assert_eq!(summary(&call_tool(&tool, &input(thread, "{}")).await), first);
     assert_ne!(summary(&call_tool(&tool, &input("import os\nresult = os.getpid()", "{}")).await), first);
@@ -227,7 +227,7 @@ async fn limits_and_missing_programs_are_errors() {
 #[tokio::test]
 async fn no_call_gets_the_answer_of_another() {
     let tool = PythonTool::new(PythonOptions { max_interpreters: 1, ..options() });
-    // A copy of the interpreter ends where the code ends, and says nothing.
+    // A fork of the interpreter ends where the code ends, and writes no reply.
     for end in ["", "\nif not pid: raise OSError('no')", "\nif pid: os.waitpid(pid, 0)"] {
         let fork = format!("import os\npid = os.fork()\nresult = 'parent' if pid else 'child'{end}");
         assert_eq!(summary(&call_tool(&tool, &input(&fork, "{}")).await), r#""parent""#, "{end}");
@@ -241,7 +241,7 @@ async fn no_call_gets_the_answer_of_another() {
     }
     let status = "import os\npid = os.fork()\nif not pid: raise OSError('no')\nresult = os.waitpid(pid, 0)[1] >> 8";
     assert_eq!(summary(&call_tool(&tool, &input(status, "{}")).await), "1");
-    // What is written past the driver is nobody's answer.
+    // Output written past the driver is not a reply.
     for forged in ["{\"result\":\"forged\"}\n", "{\"call\":\"0\",\"result\":1}\n", "{", "\n"] {
         let code = "import os\nfor fd in range(3, 10):\n    try: os.write(fd, forged.encode())\n    except OSError: pass\nresult = 'real'";
         let outcome =

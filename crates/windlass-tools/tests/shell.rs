@@ -89,14 +89,14 @@ async fn output_beyond_the_limit_is_discarded() {
     assert_eq!(format!("{:?}", outcome.meta), r#"{"stdout_cut":true,"stderr_cut":false}"#);
 }
 
-/// Whether a process of that number runs. A zombie does not.
+/// Returns true if a process with this id runs. A zombie does not count.
 fn is_running(number: &str) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
     let state = state.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("X").to_owned();
     state != "X" && state != "Z"
 }
 
-/// The number that a program in the background has written.
+/// Returns the process id that a background program has written.
 async fn read_pid(file: &std::path::Path) -> String {
     loop {
         let text = tokio::fs::read_to_string(file).await.unwrap_or_default();
@@ -122,7 +122,7 @@ async fn child_processes_end_with_the_call() {
         let command = format!("(sleep 1000 & echo $! > {}; wait) & {last}", file.display());
         (file, command)
     };
-    // Time is over. On a busy machine it may be over before anything has begun: then there is more of it.
+    // The timeout expires. On a busy machine that may happen before anything has started; then it is increased.
     let (file, command) = text("timeout", "while ! test -s $F; do :; done; echo begun; sleep 1000");
     for seconds in [0.5, 5.0, 50.0] {
         let env = format!(r#"{{"F": "{}"}}"#, file.display());
@@ -135,12 +135,12 @@ async fn child_processes_end_with_the_call() {
         assert!(seconds < 50.0, "{}", part(&outcome, "stdout"));
     }
     wait_until_gone(&read_pid(&file).await).await;
-    // It ends, and leaves something behind that holds its output.
+    // The program ends and leaves a process behind that holds its output.
     let (file, command) = text("left", "while ! test -s $F; do :; done; echo done");
     let input = format!(r#"{{"command": "{command}", "env": {{"F": "{}"}}}}"#, file.display());
     assert_eq!(part(&call_tool(&tool(), &input).await, "stdout"), r#""done\n""#);
     wait_until_gone(&read_pid(&file).await).await;
-    // Nobody waits any more.
+    // The caller no longer waits.
     let (file, command) = text("dropped", "sleep 1000");
     let running = tokio::spawn(tool().call(call(&format!(r#"{{"command": "{command}"}}"#))));
     let number = read_pid(&file).await;

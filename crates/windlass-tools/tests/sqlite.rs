@@ -29,7 +29,7 @@ async fn values_go_in_and_come_out() {
     }
 }
 
-/// Statements that are run for every item, in the order of the items; none of them, if there is none.
+/// Statements that run once per item, in the order of the items, and not at all without items.
 #[tokio::test]
 async fn statements_for_every_item() {
     const MADE: &str = "create table t (a, b); create table u (a)";

@@ -1,4 +1,5 @@
-//! The tests of this crate in one program, which links once. `cargo test -p windlass-tools --test suite NAME::` runs one file.
+//! All tests of this crate in one program, which links once. `cargo test -p windlass-tools --test suite NAME::` runs
+//! one file.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

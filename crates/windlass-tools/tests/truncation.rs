@@ -1,4 +1,4 @@
-//! Texts that are too long are cut: no half of a secret remains. A case is a line.
+//! Truncated text contains no part of a secret. Each line is a case.
 
 #![cfg(all(feature = "python", feature = "shell"))]
 
@@ -25,10 +25,10 @@ async fn no_part_of_a_secret_is_left_at_a_cut() {
     let tools = playbook_tools(options(), &ProcessLimits::default(), &known, |name| std::env::var(name).ok());
     let mut seen = 0;
     for (tool, text, secret) in [
-        // The line of an error has 60 characters.
+        // The line of an error is cut after 60 characters.
         ("shell", "printf '%030d%s' 0 \"$S\" >&2; exit 3", "lone"),
         ("shell", "printf '%045d%s' 0 \"$S\" >&2; exit 3", "lone"),
-        // Output has 1 MiB.
+        // Output is cut after 1 MiB.
         ("shell", "head -c 1048556 /dev/zero | tr '\\0' x; echo \"$S\"", "lone"),
         ("shell", "head -c 1048566 /dev/zero | tr '\\0' x; echo \"$S\"", "lone"),
         ("shell", "echo \"$S\" | sed -n 2p; echo \"$S\" | sed -n 3p >&2; exit 1", "pem"),

@@ -1,4 +1,4 @@
-//! From DuckDB's rows to data. Rows come as Arrow arrays, whose types say almost all; the rest is asked of DuckDB's types.
+//! Conversion of DuckDB rows to values. Rows are Arrow arrays; DuckDB's logical types supply what Arrow types lack.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) struct Column {
     kind: Kind,
 }
 
-/// What an array does not say of itself.
+/// Type information that an Arrow array does not contain.
 struct Kind {
     id: LogicalTypeId,
     is_json: bool,
@@ -46,7 +46,7 @@ impl Column {
         Column { name: name.into(), kind: Kind::new(logical) }
     }
 
-    /// None if there is no way to read it.
+    /// Returns the value of a row, or `None` if its type cannot be read.
     pub(super) fn value(&self, array: &ArrayRef, row: usize) -> Option<Value> {
         value(array, row, Some(&self.kind))
     }
@@ -56,7 +56,7 @@ fn value(array: &ArrayRef, row: usize, kind: Option<&Kind>) -> Option<Value> {
     if array.is_null(row) {
         return Some(Value::Null);
     }
-    // They come without their zone, or as bytes of DuckDB's own: what could be read of them would be wrong.
+    // These come without their zone, or as internal bytes of DuckDB, so a decoded value would be wrong.
     if kind.is_some_and(|kind| matches!(kind.id, LogicalTypeId::TimeTZ | LogicalTypeId::Bignum)) {
         return None;
     }
@@ -78,7 +78,7 @@ fn value(array: &ArrayRef, row: usize, kind: Option<&Kind>) -> Option<Value> {
         DataType::Decimal64(..) => Some(number(array.as_primitive::<Decimal64Type>().value_as_string(row))),
         DataType::Decimal128(_, scale) => {
             let array = array.as_primitive::<Decimal128Type>();
-            // Huge integers come as decimals; those without a sign with the same bits.
+            // Huge integers come as decimals; unsigned ones with the same bits.
             Some(number(match (kind.map(|kind| kind.id), scale) {
                 (Some(LogicalTypeId::UHugeint), _) => (array.value(row) as u128).to_string(),
                 (_, 0) => array.value(row).to_string(),
@@ -163,7 +163,7 @@ fn text(text: &str, kind: Option<&Kind>) -> Option<Value> {
     }
 }
 
-/// Bits are text, as they are written: how many of the first byte are none of them, then all.
+/// Converts bytes to base64. Bit strings become text: the first byte is the number of padding bits, the bits follow.
 fn blob(bytes: &[u8], kind: Option<&Kind>) -> Value {
     match (kind.map(|kind| kind.id), bytes.split_first()) {
         (Some(LogicalTypeId::Bit), Some((padding, bits))) => {
@@ -174,7 +174,7 @@ fn blob(bytes: &[u8], kind: Option<&Kind>) -> Value {
     }
 }
 
-/// `P1Y2M3DT4H5M6.5S`. Parts may differ in sign, as they do in the database.
+/// Formats an interval as `P1Y2M3DT4H5M6.5S`. Parts may differ in sign, as they do in the database.
 fn interval(months: i32, days: i32, nanos: i64) -> String {
     let part = |amount: i64, unit: &str| if amount == 0 { String::new() } else { format!("{amount}{unit}") };
     let mut text = String::from("P");

@@ -1,5 +1,5 @@
-//! Which database files are open. A process may have a file open once: calls that run at the same time share it, and with
-//! the last of them it is closed, so that other programs can have it.
+//! The open database files. A process may open a file only once: concurrent calls share it, and the last call closes
+//! it so that other programs can open it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ use windlass_core::ErrorInfo;
 use super::failed;
 use crate::sql::blocking::Stop;
 
-/// How long a call waits between two tries to open a file that another program has open.
+/// Interval between attempts to open a file that another program has open.
 const TRY: Duration = Duration::from_millis(50);
 
-/// Of the whole process, as the rule is: there may be several tools.
+/// Global because the restriction applies to the process, which may have several tools.
 static FILES: Mutex<BTreeMap<PathBuf, Arc<Mutex<File>>>> = Mutex::new(BTreeMap::new());
 
 #[derive(Default)]
 struct File {
     users: usize,
-    /// Keeps it open from the first user to the last. Their own connections are made from it.
+    /// Keeps the file open from the first user to the last; the users' connections are cloned from it.
     first: Option<Connection>,
 }
 
-/// Runs the work with a connection of its own.
+/// Runs `work` with a dedicated connection.
 pub(super) fn with<T>(
     database: &str,
     stop: &Stop,
@@ -37,7 +37,7 @@ pub(super) fn with<T>(
         return work(&connection.map_err(|error| failed(&error, None))?);
     }
     let user = User::new(one_name(Path::new(database)));
-    // Its own connection ends before it leaves the file.
+    // The connection is dropped before the file user.
     let connection = user.connect(database, stop, lock_wait)?;
     work(&connection)
 }
@@ -71,12 +71,12 @@ impl Drop for User {
         let mut file = held(&self.file);
         file.users -= 1;
         if file.users == 0 {
-            // It is closed while it is held: who comes next opens it only then.
+            // The file is closed while its lock is held, so the next user opens it only afterwards.
             file.first = None;
         }
         drop(file);
         let mut files = held(&FILES);
-        // Only the list and this one have it: nobody else can come to have it while the list is held.
+        // Only the map and this user hold the file, and no other user can obtain it while the map is locked.
         if Arc::strong_count(&self.file) == 2 {
             files.remove(&self.path);
         }
@@ -87,7 +87,7 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nothing is fetched from the network because a statement mentions it.
+/// Disables extension autoloading, so that no statement causes a download.
 fn config() -> Result<Config, Error> {
     Config::default().enable_autoload_extension(false)
 }
@@ -106,7 +106,7 @@ fn patiently(database: &str, stop: &Stop, lock_wait: Duration) -> Result<Connect
     }
 }
 
-/// However a file is spelled, it is one. It may have to be made.
+/// Returns one path for all spellings of a file, which need not exist yet.
 fn one_name(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     path.canonicalize()

@@ -1,4 +1,4 @@
-//! What a request's body is sent as: text as it is, the tagged objects that replies give bytes, forms and parts in, and
+//! Encoding of request bodies: text unchanged, the tagged objects that replies use for bytes, forms and parts, and
 //! anything else as JSON.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 
-/// The bytes of a body. A content type that the definition names stays; of parts, the boundary is added to it.
+/// Encodes a body. A content type of the definition is kept; a multipart type gets the boundary added.
 pub(super) fn encode_body(value: &Value, headers: &mut HeaderMap) -> Result<Bytes, ErrorInfo> {
     if let Some(parts) = value.get("$multipart") {
         return multipart(parts, value, headers);
@@ -36,7 +36,7 @@ fn encode_plain(value: &Value) -> Result<(Bytes, HeaderValue), ErrorInfo> {
         let hint = "this is a fault of the engine, please report it";
         return Err(bad_request("Body", "the body is not loaded", hint));
     }
-    // The bytes come first: a reply's form has both, and goes on as it came.
+    // Bytes take precedence: the form of a reply has both, and is sent on unchanged.
     if let Some(binary) = binary(value)? {
         return Ok(binary);
     }
@@ -46,7 +46,7 @@ fn encode_plain(value: &Value) -> Result<(Bytes, HeaderValue), ErrorInfo> {
     }
 }
 
-/// The form in which replies give binary bodies can also be sent.
+/// Decodes a tagged binary body, as replies have it.
 fn binary(value: &Value) -> Result<Option<(Bytes, HeaderValue)>, ErrorInfo> {
     let (Some(content_type), Some(content)) = (tagged_type(value)?, value.get("$content").and_then(Value::as_str))
     else {
@@ -82,8 +82,8 @@ fn form_text(text: &str) -> String {
     escape(text, |byte| is_unreserved(byte) || byte == b' ').replace(' ', "+")
 }
 
-/// A body in parts, each `{headers, body}`. The boundary is the first of a row that no part contains, so a repeat sends
-/// the same bytes.
+/// Encodes a body in parts, each `{headers, body}`. The boundary is the first candidate that no part contains, so a
+/// repeated request sends the same bytes.
 fn multipart(parts: &Value, value: &Value, headers: &mut HeaderMap) -> Result<Bytes, ErrorInfo> {
     let problem = || {
         let hint =
@@ -120,7 +120,7 @@ fn multipart(parts: &Value, value: &Value, headers: &mut HeaderMap) -> Result<By
     Ok(bytes.into())
 }
 
-/// The header's type if it is one for parts, else the body's own.
+/// Returns the type of the header if it is a multipart type, else that of the body.
 fn multipart_type(headers: &HeaderMap, value: &Value) -> Result<String, ErrorInfo> {
     let given = headers.get(header::CONTENT_TYPE).and_then(|given| given.to_str().ok());
     let own = value.get("$content-type").and_then(Value::as_str);
@@ -145,14 +145,14 @@ fn parse_part(part: &Map) -> Result<(HeaderMap, Bytes), ErrorInfo> {
     let body = part.get("body").unwrap_or(&Value::Null);
     let bytes = match body {
         Value::Null => Bytes::new(),
-        // A field of a form is text without saying so.
+        // A form field is text without a content type.
         Value::Str(text) => Bytes::copy_from_slice(text.as_bytes()),
         body => encode_body(body, &mut headers)?,
     };
     Ok((headers, bytes))
 }
 
-/// One look at each byte, whatever the parts hold.
+/// Returns a boundary that no part contains, in one pass over the parts.
 fn unused_boundary(parts: &[(HeaderMap, Bytes)]) -> String {
     let (prefix, digits) = (&b"windlass-part-"[..], 8);
     let found = parts.iter().flat_map(|(_, body)| body.windows(prefix.len() + digits));
@@ -162,7 +162,7 @@ fn unused_boundary(parts: &[(HeaderMap, Bytes)]) -> String {
     names.find(|name| !taken.contains(name.as_str())).unwrap_or_default()
 }
 
-/// A parameter of a content type: `charset`, `boundary`.
+/// Returns a parameter of a content type, such as `charset` or `boundary`.
 pub(super) fn parameter(content_type: &str, name: &str) -> Option<String> {
     let parameters = content_type.split(';').skip(1).filter_map(|part| part.split_once('='));
     let found = parameters.map(|(key, value)| (key.trim(), value)).find(|(key, _)| key.eq_ignore_ascii_case(name));

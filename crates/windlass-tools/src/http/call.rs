@@ -1,7 +1,7 @@
-//! The tool `http_call`: the client of `http` under the names that playbooks use.
+//! The tool `http_call`: the client of `http` with the parameter names of playbooks.
 //!
-//! Its result is `{status_code, headers, data}`, and `facts.http` says the same of the reply's head. What an alias stands
-//! for is sent to the server it is meant for and taken out of what comes back.
+//! Its result is `{status_code, headers, data}`, and `facts.http` repeats the head of the reply. A credential is sent
+//! only to the server it is meant for and is redacted from the outcome.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration {
     build: |setup| setup.with_sealed_inputs(HttpCallTool::new(setup.http.clone(), setup.credentials.clone())),
 };
 
-/// Calls HTTP services for playbooks, over the connections and by the rules of an [`HttpTool`].
+/// Calls HTTP services for playbooks with the connections and outbound rules of an [`HttpTool`].
 #[derive(Clone)]
 pub struct HttpCallTool {
     http: HttpTool,
@@ -103,14 +103,14 @@ impl HttpCallTool {
         }
         call.input = Value::map(http_input);
         let mut request = HttpRequest::from_call(call, &self.http.0.defaults)?;
-        // As they are in the credential, and as they travel.
+        // The secrets as stored in the credential, and as sent.
         let mut secrets: Vec<Redactor> = facts.iter().map(Credential::redaction).collect();
         if let Some(RequestAuth::Header(name, value)) = login {
             secrets.insert(0, Redactor::from_header_values(std::iter::once(value.as_str())));
             request.headers.insert(name.clone(), header_value(name.as_str(), &value.into())?);
             request.configured_headers.push(name);
         }
-        // Whatever they are called, they do not follow a redirect to another server.
+        // Whatever their names, these headers do not follow a redirect to another server.
         for name in input.list(SEALED_HEADERS)?.unwrap_or_default().iter().filter_map(Value::as_str) {
             request.configured_headers.push(header_name(name)?);
         }
@@ -119,7 +119,7 @@ impl HttpCallTool {
     }
 }
 
-/// How a credential travels.
+/// The form in which a credential is sent.
 enum RequestAuth {
     Header(HeaderName, String),
     Query(String, String),
@@ -165,7 +165,7 @@ impl RequestAuth {
     }
 }
 
-/// The same call in the words of `http`.
+/// Translates the input to the names of the tool `http`.
 fn to_http_input(input: &ToolInput<'_>) -> Result<Map, ErrorInfo> {
     let mut http_input = Map::new();
     let hint = "give the whole address as `url`, for example `https://host/path`";
@@ -210,7 +210,7 @@ fn body(input: &ToolInput<'_>, http_input: &mut Map) -> Result<Option<Value>, Er
     }
 }
 
-/// A list repeats its name; null leaves it out.
+/// Builds form data. A list repeats its name; null omits it.
 fn form(fields: &Map) -> Value {
     let mut pairs = Vec::with_capacity(fields.len());
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
@@ -222,7 +222,7 @@ fn form(fields: &Map) -> Value {
     Value::object([("$formdata", Value::list(pairs))])
 }
 
-/// How the connection is made, and how long all may take.
+/// Returns the connection mode and the total timeout.
 fn timeouts(input: &ToolInput<'_>, default_connect: Duration) -> Result<(ConnectionMode, Option<Duration>), ErrorInfo> {
     let verified = match input.get("verify_ssl") {
         None => true,
@@ -237,7 +237,7 @@ fn timeouts(input: &ToolInput<'_>, default_connect: Duration) -> Result<(Connect
     Ok((ConnectionMode { connect_timeout: connect.map(Duration::to_std), ..manner }, total))
 }
 
-/// The reply in the words of playbooks. The facts are there also without a reply.
+/// Translates the outcome to the names of playbooks. The facts are present even without a reply.
 fn playbook_outcome(http: TaskOutcome) -> TaskOutcome {
     let part = |name: &str| http.output.get(name).cloned().unwrap_or_default();
     let (status, headers, data) = (part("statusCode"), part("headers"), part("body"));

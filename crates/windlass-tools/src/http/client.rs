@@ -1,4 +1,4 @@
-//! The connections: one pool for plain HTTP, one for TLS.
+//! Connection pools: one for plain HTTP, one for TLS.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,10 +20,10 @@ use super::request::HttpRequest;
 use crate::outbound::Outbound;
 use crate::tls;
 
-/// Shorter than the keep-alive of common servers (five seconds and up), so that a request seldom meets a connection
-/// which its server is just closing.
+/// Shorter than the keep-alive of common servers (five seconds and up), so that a request seldom uses a connection
+/// that its server is just closing.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-/// Definitions name few; more would be computed ones.
+/// Maximum number of pools with non-default modes. Definitions use few; more would come from computed values.
 const MAX_CONNECTION_MODES: usize = 32;
 
 type Body = Full<Bytes>;
@@ -32,16 +32,16 @@ pub(super) struct HttpClient {
     outbound: Outbound,
     connect_timeout: Duration,
     default_pools: ClientPools,
-    /// For calls that want a connection made in another way.
+    /// Pools of calls with a non-default connection mode.
     other_pools: Mutex<BTreeMap<ConnectionMode, Arc<ClientPools>>>,
 }
 
-/// How a call wants its connection made.
+/// Connection settings of a call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct ConnectionMode {
-    /// None: the client's own time.
+    /// `None` uses the timeout of the client.
     pub(super) connect_timeout: Option<Duration>,
-    /// The server must show a certificate that this machine trusts.
+    /// Requires a server certificate that this machine trusts.
     pub(super) verify_certificate: bool,
 }
 
@@ -55,8 +55,8 @@ struct ClientPools {
     mode: ConnectionMode,
     connect_timeout: Duration,
     plain: Pool<Connector, Body>,
-    /// Made when the first `https` address is called: reading the machine's root certificates takes milliseconds that a
-    /// short run on plain HTTP need not spend.
+    /// Created on the first `https` call: reading the machine's root certificates takes milliseconds that a short run
+    /// over plain HTTP need not spend.
     secure: OnceLock<Result<Pool<HttpsConnector<Connector>, Body>, rustls::Error>>,
 }
 

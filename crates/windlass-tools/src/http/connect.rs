@@ -1,4 +1,4 @@
-//! How connections are made: the policy gives the addresses, and only those are tried.
+//! Connections: the outbound policy returns the addresses, and only those are tried.
 
 use std::future::{Future, Ready, ready};
 use std::io;
@@ -50,7 +50,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// Tries the addresses of both families side by side.
+/// Tries IPv4 and IPv6 addresses in parallel.
 fn tcp_connector(addresses: ResolvedAddresses, limit: Duration) -> HttpConnector<ResolvedAddresses> {
     let mut tcp = HttpConnector::new_with_resolver(addresses);
     tcp.enforce_http(false);
@@ -60,7 +60,7 @@ fn tcp_connector(addresses: ResolvedAddresses, limit: Duration) -> HttpConnector
     tcp
 }
 
-/// What has been resolved and checked already: nothing is asked again.
+/// A resolver that returns addresses which are already resolved and checked.
 #[derive(Clone)]
 struct ResolvedAddresses(Vec<SocketAddr>);
 

@@ -1,4 +1,4 @@
-//! What a reply's body is: JSON, text, a form, or bytes.
+//! Conversion of a reply's body to a value: JSON, text, a form, or bytes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -7,15 +7,15 @@ use windlass_value::{Map, Value, parse_json};
 use super::body::parameter;
 use super::uri::unescape;
 
-/// A body that its server calls JSON, and what is wrong with it.
+/// A body that is declared as JSON but is not valid JSON.
 pub(super) struct InvalidJson {
     pub(super) problem: String,
     pub(super) body: Value,
-    /// The beginning, as text.
+    /// The beginning of the body, as text.
     pub(super) start: String,
 }
 
-/// Enough that a secret across the edge of the shown part is still seen whole.
+/// Long enough that a secret across the end of the displayed part is still recognized.
 const START_BYTES: usize = 4096;
 
 pub(super) fn parse_body(content_type: Option<&str>, bytes: Vec<u8>) -> Result<Value, InvalidJson> {
@@ -43,15 +43,15 @@ fn is_json(media: &str) -> bool {
     matches!(media, "application/json" | "text/json") || media.ends_with("+json")
 }
 
-/// XML is content like any other, as in Azure: `xml(…)` and texts read it.
+/// Returns true for text types. XML becomes tagged content, as in Azure; `xml(…)` and text functions read it.
 fn is_text(media: &str) -> bool {
     let names = ["javascript", "yaml", "graphql", "ndjson", "jsonl", "sql", "toml"];
     let subtype = media.strip_prefix("application/").unwrap_or_default().trim_start_matches("x-");
     media.starts_with("text/") || media.ends_with("+yaml") || names.contains(&subtype)
 }
 
-/// The text in the charset that the server names; UTF-8 if it names none. The bytes come back if they are no such text,
-/// or nobody here knows the charset.
+/// Decodes text in the declared charset, or in UTF-8 if there is none. Returns the bytes if they are not valid in the
+/// charset or the charset is not supported.
 fn text(content_type: Option<&str>, bytes: Vec<u8>) -> Result<String, Vec<u8>> {
     let charset = content_type.and_then(|full| parameter(full, "charset")).unwrap_or_default().to_ascii_lowercase();
     match charset.as_str() {
@@ -105,7 +105,7 @@ fn tagged(content_type: Option<&str>, bytes: &[u8]) -> Map {
     [("$content-type", content_type.to_owned()), ("$content", BASE64.encode(bytes))].into_iter().collect()
 }
 
-/// The bytes, and the fields besides.
+/// Returns the tagged bytes together with the decoded form fields.
 fn form(content_type: Option<&str>, bytes: &[u8]) -> Value {
     let mut form = tagged(content_type, bytes);
     let whole = String::from_utf8_lossy(bytes);

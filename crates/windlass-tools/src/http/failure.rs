@@ -1,4 +1,4 @@
-//! Every way a call can fail, in words. Only safe parts of the request appear here.
+//! Error messages of all failures of a call. They contain only the non-secret parts of the request.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -12,7 +12,7 @@ use super::request::HttpRequest;
 use super::uri::display_uri;
 use crate::outbound::OutboundRefusal;
 
-/// The definition asks for something that cannot be sent; `what` completes the code `BadRequest…`.
+/// Returns the error of a request that cannot be sent; `what` completes the code `BadRequest…`.
 pub(super) fn bad_request(what: &str, message: impl Display, hint: impl Into<Arc<str>>) -> ErrorInfo {
     ErrorInfo::new(format!("BadRequest{what}"), "input", message.to_string()).hint(hint)
 }
@@ -30,7 +30,7 @@ pub(super) fn timeout(method: &Method, uri: &Uri, limit: Duration, by_default: b
     }
 }
 
-/// `body` is what may be shown of it.
+/// Returns the error of an unsuccessful status; `body` is the part of the body that may be displayed.
 pub(super) fn status(request: &HttpRequest, status: StatusCode, body: &str) -> ErrorInfo {
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
     let body = if body.is_empty() { String::new() } else { format!(": {body}") };
@@ -104,7 +104,7 @@ pub(super) fn secret_location(by: &Uri) -> ErrorInfo {
         .replied()
 }
 
-/// No usable reply: refused, unknown host, broken off, bad certificate.
+/// Returns the error of a call without a usable reply: refused, unknown host, broken connection, bad certificate.
 pub(super) fn connection(method: &Method, uri: &Uri, error: &(dyn Error + 'static)) -> ErrorInfo {
     let chain = chain(error);
     if let Some(refused) = OutboundRefusal::find_in(&chain) {
@@ -129,7 +129,8 @@ fn hint_for(reason: &str) -> Option<&'static str> {
     hints.into_iter().find(|(word, _)| reason.contains(word)).map(|(_, hint)| hint)
 }
 
-/// The error and its causes. `io::Error` hides the error it wraps from `source`, so that one is asked separately.
+/// Returns the error and its causes. `io::Error` does not expose the error it wraps by `source`, so it is unwrapped
+/// separately.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> Vec<&'a (dyn Error + 'static)> {
     let mut links = vec![error];
     let mut last = error;

@@ -1,4 +1,4 @@
-//! Requests that a server has accepted and not yet answered: 202, and where the result will be.
+//! Requests that a server has accepted but not yet answered: 202 with the address of the result.
 
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName};
@@ -14,15 +14,15 @@ use super::request::{HttpRequest, IDEMPOTENCY_KEY, is_secret_header_name, non_nu
 use super::uri;
 use crate::secret::Redactor;
 
-/// A poll should not hammer a server that asks for it.
+/// Minimum delay between polls, so that a server that asks for less is not flooded.
 const MIN_WAIT: Duration = Duration::from_secs(1);
 
-/// Where the result of an accepted request will be, and when to look for it.
+/// The address of the result of an accepted request, and when to poll it.
 pub(crate) struct AcceptedRequest {
-    /// A whole address, as the server gave it: not yet known to be usable.
+    /// An absolute address as the server gave it; not yet checked.
     location: String,
     after: Duration,
-    /// Who said so.
+    /// The address that answered 202.
     answered_by: Uri,
     redaction: Redactor,
 }
@@ -38,7 +38,7 @@ impl AcceptedRequest {
         }
         let location = match response.headers().get(header::LOCATION) {
             Some(location) => join(&request.uri, &String::from_utf8_lossy(location.as_bytes())),
-            // Where it was asked for it is still to be found.
+            // A poll without a new `Location` continues at its own address.
             None if request.is_poll => request.uri.to_string(),
             None => return None,
         };
@@ -52,7 +52,7 @@ impl AcceptedRequest {
         })
     }
 
-    /// To be written down until it is asked, and so without secrets. One that holds a secret cannot be asked later.
+    /// Returns the address, which is persisted until the poll and therefore must not contain a secret.
     pub(crate) fn location(&self) -> Result<&str, ErrorInfo> {
         match self.redaction.is_contained_in(&self.location) {
             true => Err(failure::secret_location(&self.answered_by)),
@@ -60,13 +60,13 @@ impl AcceptedRequest {
         }
     }
 
-    /// The outcome of a call that is to be made again. What else there is to a 202 does not matter, nor whether its body
+    /// Returns the outcome of a call that must be repeated. Nothing else of a 202 matters, not even whether its body
     /// can be read.
     pub(crate) fn outcome(&self, input: Result<Value, ErrorInfo>) -> TaskOutcome {
         input.map_or_else(TaskOutcome::failure, |input| TaskOutcome::call_again(input, self.after))
     }
 
-    /// Whether the result is where the request first went, so that what was meant for that server may go along.
+    /// Returns true if the result has the origin of the first request, so that its credentials may be sent along.
     pub(crate) fn is_same_origin(&self, first: &str) -> Result<bool, ErrorInfo> {
         let target = uri::parse(&self.location, None);
         let target = target.map_err(|_| {
@@ -79,8 +79,8 @@ impl AcceptedRequest {
         Ok(origin(&target.uri) == origin(&first.uri))
     }
 
-    /// The http input that asks for the result: a GET with the headers and the login of the request, as far as they are
-    /// for that server.
+    /// Returns the `http` input that polls for the result: a GET with those headers and the login of the request that
+    /// are meant for that server.
     pub(super) fn input(&self, input: &Value) -> Result<Value, ErrorInfo> {
         let Some(input) = input.as_map() else { return Ok(Value::Null) };
         let same = self.is_same_origin(address(input))?;
@@ -92,8 +92,8 @@ fn address(input: &Map) -> &str {
     non_null(input, "uri").or_else(|| non_null(input, "url")).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The http input that asks at a place which the answer to another request has named, as [`Pending::input`] does; for those
-/// who ask in their own time. The place may be relative to where the request went.
+/// Builds the `http` input that polls an address named by the reply to another request, as `AcceptedRequest::input`
+/// does, for callers that poll on their own schedule. The address may be relative to that of the request.
 pub fn follow_up_input(input: &Value, location: &str) -> Result<Value, ErrorInfo> {
     let Some(input) = input.as_map() else { return Ok(Value::Null) };
     let first = uri::parse(address(input), None)?;
@@ -102,7 +102,7 @@ pub fn follow_up_input(input: &Value, location: &str) -> Result<Value, ErrorInfo
     build_follow_up(input, &location, origin(&target.uri) == origin(&first.uri))
 }
 
-/// How long whoever answers with this `Retry-After` wants to be left alone.
+/// Parses the delay requested by a `Retry-After` header.
 pub fn parse_retry_after(retry_after: &str) -> Option<Duration> {
     retry_after_ms(retry_after).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms)
 }
@@ -128,15 +128,15 @@ fn build_follow_up(input: &Map, location: &str, same: bool) -> Result<Value, Err
     Ok(Value::map(next))
 }
 
-/// Headers of the body stay behind. So does a key of the definition's own: a server that knows it would give its first
-/// answer again.
+/// Returns true if the header is sent with the poll. Headers that describe the body are dropped. So is an idempotency
+/// key of the definition: a server that knows it would repeat its first answer.
 fn is_forwarded(name: &str, same_server: bool) -> bool {
     let Ok(name) = HeaderName::from_bytes(name.trim().as_bytes()) else { return false };
     let of_body = name.as_str().starts_with("content-");
     !of_body && name != IDEMPOTENCY_KEY && (same_server || (name != header::HOST && !is_secret_header_name(&name)))
 }
 
-/// A login that stood in the address.
+/// Adds the login of the original address.
 fn add_login(first: &str, next: &mut Map) -> Result<(), ErrorInfo> {
     let has_own = next.get("headers").and_then(Value::as_map).is_some_and(|headers| {
         headers.keys().any(|name| name.trim().eq_ignore_ascii_case(header::AUTHORIZATION.as_str()))
@@ -148,7 +148,7 @@ fn add_login(first: &str, next: &mut Map) -> Result<(), ErrorInfo> {
     Ok(())
 }
 
-/// Whether the definition wants an accepted request to be followed up.
+/// Returns true if the definition lets an accepted request be followed up.
 pub(super) fn is_follow_up_enabled(input: &Map) -> Result<bool, ErrorInfo> {
     match non_null(input, "async") {
         None => Ok(true),

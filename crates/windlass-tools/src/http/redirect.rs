@@ -1,4 +1,4 @@
-//! Where a redirect leads, and what of the request goes along.
+//! Redirects: their target, and which parts of the request are sent there.
 
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName};
@@ -9,7 +9,7 @@ use super::failure;
 use super::request::HttpRequest;
 use super::uri;
 
-/// The target of a redirect; none if the reply is not one.
+/// Returns the target of a redirect, or `None` if the reply is not one.
 pub(super) fn redirect_target(response: &Response<Incoming>) -> Option<String> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
@@ -18,7 +18,7 @@ pub(super) fn redirect_target(response: &Response<Incoming>) -> Option<String> {
     Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
 }
 
-/// The request that follows a redirect.
+/// Returns the request that follows a redirect.
 pub(super) fn follow(mut request: HttpRequest, status: StatusCode, location: &str) -> Result<HttpRequest, ErrorInfo> {
     let address = join(&request.uri, location);
     let target = uri::parse(&address, None).map_err(|_| {
@@ -32,7 +32,7 @@ pub(super) fn follow(mut request: HttpRequest, status: StatusCode, location: &st
         request.body.clear();
         request.headers.remove(header::CONTENT_TYPE);
     }
-    // Secrets were meant for the first server, and so was a `host` header.
+    // Secrets and a `host` header were meant for the first server.
     if origin(&request.uri) != origin(&target.uri) {
         let stays = |name: &&HeaderName| **name == header::HOST || request.is_secret_header(name);
         let names: Vec<HeaderName> = request.headers.keys().filter(stays).cloned().collect();
@@ -42,7 +42,7 @@ pub(super) fn follow(mut request: HttpRequest, status: StatusCode, location: &st
     Ok(request)
 }
 
-/// As browsers do: 303 always asks for the result, 301 and 302 turn a POST into a GET.
+/// Returns true if the method changes to GET, as in browsers: always for 303, for a POST also with 301 and 302.
 fn changes_to_get(method: &Method, status: StatusCode) -> bool {
     match status.as_u16() {
         303 => method != Method::HEAD,
@@ -56,7 +56,7 @@ pub(super) fn origin(uri: &Uri) -> (Option<&str>, Option<&str>, Option<u16>) {
     (uri.scheme_str(), uri.host(), uri.port_u16().or(Some(usual)))
 }
 
-/// A reference seen from a base address (RFC 3986, section 5).
+/// Resolves a reference against a base address (RFC 3986, section 5).
 pub(super) fn join(base: &Uri, location: &str) -> String {
     let location = location.trim().split('#').next().unwrap_or_default();
     if has_scheme(location) {

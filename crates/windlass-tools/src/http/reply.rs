@@ -1,5 +1,5 @@
-//! From a response to an outcome. The body is read piece by piece and counted after decoding, so neither a long reply nor
-//! a small one that unpacks to a huge one takes more memory than the limit allows.
+//! Conversion of a response to an outcome. The body is read in chunks and counted after decoding, so neither a long
+//! reply nor a small one that decompresses to a huge one uses more memory than the limit allows.
 
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,19 +18,19 @@ use super::failure;
 use super::poll::AcceptedRequest;
 use super::request::HttpRequest;
 
-/// Bodies beyond this are parsed off the async threads: other calls should not wait for them.
+/// Larger bodies are parsed off the async threads, so that other calls need not wait.
 const PARSE_INLINE_BYTES: usize = 256 << 10;
 const EXCERPT_CHARS: usize = 80;
 
-/// How much of the body of a refusal is shown, and how much is looked at for that.
+/// Maximum length of the displayed body of an unsuccessful reply, and of the part that is examined for it.
 const MAX_SHOWN_BODY_CHARS: usize = 200;
 const MAX_EXAMINED_BODY: usize = 16 << 10;
 
-/// What came of a request.
+/// The result of a request.
 pub(crate) struct HttpToolReply {
-    /// With the output `{statusCode, headers, body}` if there was a reply at all.
+    /// Its output is `{statusCode, headers, body}` if there was a reply.
     pub(crate) outcome: TaskOutcome,
-    /// The server has accepted the request and says where its result will be.
+    /// Set if the server accepted the request and named the address of its result.
     pub(crate) pending: Option<AcceptedRequest>,
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn read_reply(
 ) -> HttpToolReply {
     let pending = AcceptedRequest::from_response(request, &response, options);
     let outcome = outcome(request, response, options.max_reply_bytes).await;
-    // A reply that broke off in the middle is none.
+    // A reply that broke off does not count as a reply.
     let broken = outcome.error.as_ref().is_some_and(|error| !error.replied);
     HttpToolReply { pending: pending.filter(|_| !broken), outcome }
 }
@@ -60,7 +60,7 @@ async fn outcome(request: &HttpRequest, response: Response<Incoming>, max_bytes:
             Ok(body) => (body, None),
             Err(bad) => {
                 let excerpt = excerpt(request, &bad.start);
-                // A server in trouble often sends a page in place of its JSON; then the status says more.
+                // A failing server often sends an HTML page instead of JSON; then the status says more.
                 let error = head.status.is_success().then(|| failure::bad_json(request, &bad.problem, &excerpt));
                 (bad.body, error)
             }
@@ -96,7 +96,7 @@ async fn parse(content_type: Option<String>, bytes: Vec<u8>) -> Result<Value, In
         return parse_body(content_type.as_deref(), bytes);
     }
     let parsing = tokio::task::spawn_blocking(move || parse_body(content_type.as_deref(), bytes));
-    // Only a runtime that is shutting down drops such a task.
+    // The task is dropped only when the runtime shuts down.
     parsing.await.unwrap_or(Ok(Value::Null))
 }
 
@@ -110,7 +110,7 @@ fn one_line(request: &HttpRequest, text: &str) -> impl Iterator<Item = char> {
     clean.into_iter()
 }
 
-/// What a server says with its refusal is most often why. Bytes, and what is very long, say nothing.
+/// Returns the beginning of an error body, which mostly states the reason. Bytes and very long bodies yield nothing.
 fn body_excerpt(request: &HttpRequest, body: &Value) -> String {
     let whole = match body {
         Value::Str(text) => text.trim().to_owned(),
@@ -121,7 +121,7 @@ fn body_excerpt(request: &HttpRequest, body: &Value) -> String {
         }
         _ => return String::new(),
     };
-    // Cut only after secrets are taken out: half of one is still one.
+    // Secrets are redacted before the cut: half of a secret is still a secret.
     let read: String = whole.chars().take(MAX_EXAMINED_BODY).collect();
     let mut shown: String = one_line(request, &read).take(MAX_SHOWN_BODY_CHARS + 1).collect();
     if let Some((at, _)) = shown.char_indices().nth(MAX_SHOWN_BODY_CHARS) {
@@ -150,7 +150,7 @@ pub(super) async fn read_body(
         let frame = frame.map_err(|error| failure::connection(&request.method, &request.uri, &error))?;
         if let Some(bytes) = frame.data_ref().filter(|bytes| !bytes.is_empty()) {
             is_empty = false;
-            // Packed bytes may unpack to nothing, for ever.
+            // Compressed bytes may decompress to nothing, without end.
             wire_bytes = wire_bytes.saturating_add(bytes.len());
             if wire_bytes > max {
                 return Err(failure::too_large(request, max));
@@ -158,11 +158,11 @@ pub(super) async fn read_body(
             sink.write(bytes).map_err(refused)?;
         }
     }
-    // No body (HEAD, 304) also means: nothing to unpack.
+    // Without a body (HEAD, 304) there is nothing to decompress.
     if is_empty { Ok(Vec::new()) } else { sink.finish().map_err(refused) }
 }
 
-/// Where the pieces of a body go.
+/// The decoder of a body.
 enum BodySink {
     Plain(BoundedBuffer),
     Gzip(Box<MultiGzDecoder<BoundedBuffer>>),
@@ -200,7 +200,7 @@ impl BodySink {
     }
 }
 
-/// Takes bytes up to a limit, then refuses.
+/// A buffer that rejects bytes beyond its limit.
 struct BoundedBuffer {
     bytes: Vec<u8>,
     max: usize,
@@ -220,17 +220,17 @@ impl Write for BoundedBuffer {
     }
 }
 
-/// When the server wants to be asked again, for the retry to heed.
+/// Returns the delay requested by the server, for the retry policy.
 fn meta(headers: &HeaderMap) -> Value {
     retry_after(headers).map_or(Value::Null, |ms| Value::object([("retryAfterMs", ms)]))
 }
 
-/// In milliseconds.
+/// Returns the delay of the `Retry-After` header in milliseconds.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<i64> {
     headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(retry_after_ms)
 }
 
-/// Seconds, or a date.
+/// Parses seconds or a date.
 pub(super) fn retry_after_ms(text: &str) -> Option<i64> {
     if let Ok(seconds) = text.trim().parse::<u32>() {
         return Some(i64::from(seconds) * 1000);
@@ -240,7 +240,7 @@ pub(super) fn retry_after_ms(text: &str) -> Option<i64> {
     Some(ms.max(0))
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`; the two forms that were given up in 1997 are not read.
+/// Parses `Sun, 06 Nov 1994 08:49:37 GMT`; the two formats that became obsolete in 1997 are not supported.
 fn http_date(text: &str) -> Option<Timestamp> {
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let mut parts = text.trim().strip_suffix(" GMT")?.split_once(", ")?.1.split(' ');

@@ -1,4 +1,4 @@
-//! From a call's input to a request.
+//! Conversion of a call's input to a request.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -22,10 +22,10 @@ const RUN: HeaderName = HeaderName::from_static("x-windlass-run");
 const PATH: HeaderName = HeaderName::from_static("x-windlass-path");
 const ATTEMPT: HeaderName = HeaderName::from_static("x-windlass-attempt");
 
-/// What a client adds to requests that do not say.
+/// Defaults of a client for requests.
 pub(super) struct RequestDefaults {
     pub(super) user_agent: HeaderValue,
-    /// Also the most that a request may ask for.
+    /// Also the maximum that a request may specify.
     pub(super) max_redirects: usize,
 }
 
@@ -35,32 +35,32 @@ pub(super) struct HttpRequest {
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
     pub(super) timeout: Option<Duration>,
-    /// None: a redirect is a reply like any other.
+    /// `None` treats a redirect as an ordinary reply.
     pub(super) max_redirects: Option<usize>,
-    /// A redirect to another origin is refused: what is sent is for this one only.
+    /// Rejects a redirect to another origin, because the request is meant for this one only.
     pub(super) same_origin_only: bool,
-    /// An accepted request is followed up where its server says.
+    /// Follows up an accepted request at the address its server names.
     pub(super) follows_up: bool,
-    /// It asks for the result of an accepted request.
+    /// True if the request polls for the result of an accepted request.
     pub(super) is_poll: bool,
     pub(super) mode: ConnectionMode,
-    /// Headers from the settings: whatever they are called, they are for one server.
+    /// Headers from the settings, which are meant for one server whatever their names.
     pub(super) configured_headers: Vec<HeaderName>,
-    /// Finds every secret of this request that a server's text repeats.
+    /// Redacts every secret of this request that a server repeats.
     pub(super) redaction: Redactor,
 }
 
-/// A request whose place is in the settings, not in the definition.
+/// A request whose address comes from the settings, not from a definition.
 pub struct ConfiguredRequest<'a> {
     pub method: Method,
     pub url: &'a str,
     pub headers: &'a [(String, Secret)],
-    /// Finds every secret of the settings, whether this request has it or not.
+    /// Redacts every configured secret, whether this request contains it or not.
     pub redaction: &'a Redactor,
     /// Sent as JSON.
     pub body: Option<&'a Value>,
     pub timeout: Option<Duration>,
-    /// Redirects must not lead to another origin.
+    /// Rejects redirects to another origin.
     pub same_origin_only: bool,
 }
 
@@ -131,7 +131,7 @@ impl HttpRequest {
         })
     }
 
-    /// As a program has put it together.
+    /// Converts a request that a program built.
     pub(super) fn from_hyper(
         request: hyper::Request<Bytes>,
         defaults: &RequestDefaults,
@@ -158,7 +158,7 @@ impl HttpRequest {
         })
     }
 
-    /// What goes over the wire; a redirect may need it again, so the parts stay.
+    /// Builds the message for the wire. The request keeps its parts because a redirect may need them again.
     pub(super) fn to_hyper(&self) -> hyper::Request<Full<Bytes>> {
         let mut message = hyper::Request::new(Full::new(self.body.clone()));
         *message.method_mut() = self.method.clone();
@@ -167,19 +167,19 @@ impl HttpRequest {
         message
     }
 
-    /// Whether a header stays with the server that it was meant for.
+    /// Returns true if the header must not be sent to another server.
     pub(super) fn is_secret_header(&self, name: &HeaderName) -> bool {
         is_secret_header_name(name) || self.configured_headers.contains(name)
     }
 }
 
-/// Headers whose values are, or may be, secrets.
+/// Returns true for headers whose values are, or may be, secrets.
 pub(super) fn is_secret_header_name(name: &HeaderName) -> bool {
     let words = ["auth", "cookie", "key", "secret", "token", "passw", "signature", "session", "credential"];
     *name != IDEMPOTENCY_KEY && words.iter().any(|word| name.as_str().contains(word))
 }
 
-/// Whether what goes by this name, a header or a variable, is or may be a secret.
+/// Returns true if a header or variable of this name is or may be a secret.
 pub fn is_secret_name(name: &str) -> bool {
     HeaderName::from_bytes(name.trim().to_ascii_lowercase().as_bytes()).is_ok_and(|name| is_secret_header_name(&name))
 }
@@ -190,7 +190,7 @@ fn header_redaction(headers: &HeaderMap) -> Redactor {
     Redactor::from_header_values(values.iter().map(AsRef::as_ref))
 }
 
-/// Text for a place that holds text only; none for objects, arrays and values that are not loaded.
+/// Returns the text of a scalar; `None` for objects, arrays and values that are not loaded.
 pub(super) fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::Str(text) => Some(text.to_string()),
@@ -200,7 +200,7 @@ pub(super) fn scalar_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Any text as a header value: what is not plain ASCII is escaped as in addresses, the same way every time.
+/// Converts any text to a header value. Text that is not plain ASCII is percent-encoded, deterministically.
 pub fn escaped_header(text: &str) -> HeaderValue {
     let is_plain = |byte: u8| matches!(byte, 0x20..=0x7e);
     let value = if text.bytes().all(is_plain) { text.to_owned() } else { uri::escape(text, is_plain) };
@@ -248,7 +248,7 @@ fn headers(input: &Map) -> Result<HeaderMap, ErrorInfo> {
             continue;
         }
         let key = header_name(name)?;
-        // Length and connection are the client's to decide; definitions copied from elsewhere often name them.
+        // The client sets the length and the connection headers; copied definitions often contain them.
         if key != header::CONTENT_LENGTH && key != header::CONNECTION && key.as_str() != "keep-alive" {
             headers.append(key, header_value(name, value)?);
         }
@@ -286,7 +286,8 @@ fn add_cookie(input: &Map, headers: &mut HeaderMap) -> Result<(), ErrorInfo> {
     Ok(())
 }
 
-/// `authentication` wins over a login in the address; an `authorization` header of the definition wins over that login.
+/// Adds the authorization. `authentication` overrides a login in the address; an `authorization` header of the
+/// definition overrides that login, too.
 fn add_authentication(input: &Map, login: Option<(String, String)>, headers: &mut HeaderMap) -> Result<(), ErrorInfo> {
     let from_input = object(input, "authentication", "Authentication")?.map(authentication).transpose()?.flatten();
     let value = match (from_input, login) {
@@ -325,7 +326,7 @@ pub(super) fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64.encode(format!("{user}:{password}")))
 }
 
-/// Who calls, and which effect it is: a receiver that remembers keys does it once.
+/// Adds headers that identify the caller and the effect. A receiver that remembers the keys executes the effect once.
 fn add_identity(call: &ToolCall, headers: &mut HeaderMap) {
     headers.entry(IDEMPOTENCY_KEY).or_insert_with(|| escaped_header(&call.key));
     headers.insert(RUN, escaped_header(&call.run));

@@ -1,4 +1,4 @@
-//! A reply that is read while it comes, for tools that understand streams.
+//! Streamed replies, for tools that understand streams.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -14,7 +14,7 @@ use super::{HttpTool, failure, reply};
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
-/// A reply whose head has come.
+/// A reply whose head has arrived.
 pub struct StreamedReply {
     request: HttpRequest,
     response: Response<Incoming>,
@@ -23,8 +23,8 @@ pub struct StreamedReply {
 }
 
 impl HttpTool {
-    /// Sends a request to a place in the settings and waits for the head of its reply. Time and cancellation are the
-    /// caller's, and so is taking secrets out of what is told.
+    /// Sends a request to a configured address and waits for the head of its reply. The caller handles timeout,
+    /// cancellation and redaction.
     pub async fn open_stream(
         &self,
         call: &ToolCall,
@@ -35,31 +35,31 @@ impl HttpTool {
         Ok(StreamedReply { request, response, max_bytes: self.0.max_reply_bytes, bytes: 0 })
     }
 
-    /// The limit on the decoded bytes of one reply.
+    /// Returns the maximum number of decoded bytes of one reply.
     pub fn max_reply_bytes(&self) -> usize {
         self.0.max_reply_bytes
     }
 }
 
 impl StreamedReply {
-    /// The status of the reply.
+    /// Returns the status of the reply.
     pub fn status(&self) -> StatusCode {
         self.response.status()
     }
 
-    /// The media type in lower case, without parameters.
+    /// Returns the media type in lower case, without parameters.
     pub fn media_type(&self) -> String {
         let full = self.header(&header::CONTENT_TYPE).unwrap_or_default();
         full.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// Whether the bytes can be read as they come.
+    /// Returns true if the body has no content encoding and can be read as it arrives.
     pub fn is_unencoded(&self) -> bool {
         let encoding = self.header(&header::CONTENT_ENCODING).unwrap_or_default();
         encoding.is_empty() || encoding.eq_ignore_ascii_case("identity")
     }
 
-    /// When the service wants to be asked again, in milliseconds.
+    /// Returns the delay that the service requests before the next attempt, in milliseconds.
     pub fn retry_after_ms(&self) -> Option<i64> {
         let exact = self.header(&RETRY_AFTER_MS).and_then(|text| text.trim().parse::<u32>().ok()).map(i64::from);
         exact.or_else(|| reply::retry_after(self.response.headers()))
@@ -69,7 +69,7 @@ impl StreamedReply {
         self.response.headers().get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The next piece; none at the end. All pieces together are not more than the limit.
+    /// Returns the next chunk, or `None` at the end. The sum of all chunks is bounded by the limit.
     pub async fn next_chunk(&mut self) -> Result<Option<Bytes>, ErrorInfo> {
         while let Some(frame) = self.response.body_mut().frame().await {
             let frame = frame.map_err(|error| self.connection_error(&error))?;
@@ -83,7 +83,7 @@ impl StreamedReply {
         Ok(None)
     }
 
-    /// Reads the rest of the body and unpacks it.
+    /// Reads and decodes the rest of the body.
     pub async fn read_to_end(self) -> Result<Vec<u8>, ErrorInfo> {
         let (head, body) = self.response.into_parts();
         reply::read_body(&self.request, &head.headers, body, self.max_bytes).await

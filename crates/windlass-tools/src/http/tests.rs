@@ -1,4 +1,4 @@
-//! What needs the inside of the tool: a call that is cancelled half-way.
+//! Tests that need internals of the tool: cancellation during a call.
 
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;

@@ -1,4 +1,4 @@
-//! Addresses: from the definition's text to something that can be called, and to something that can be shown.
+//! Addresses: parsing for calls, and display in messages.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::request::scalar_text;
 
 pub(super) struct ParsedUrl {
     pub(super) uri: Uri,
-    /// User and password that stood before the host. They travel as a header, never in the address.
+    /// User and password before the host. They are sent as a header, never in the address.
     pub(super) login: Option<(String, String)>,
 }
 
@@ -32,12 +32,12 @@ pub(super) fn parse(text: &str, queries: Option<&Map>) -> Result<ParsedUrl, Erro
     Ok(ParsedUrl { uri, login })
 }
 
-/// What is wrong with an address that cannot be used. Secrets are struck out of it before, as it is shown in part.
+/// Describes the problem of an unusable address. The caller redacts secrets first, because part of it is displayed.
 pub(super) fn describe_problem(redacted: &str) -> String {
     parse(redacted, None).map_or_else(|error| error.message.to_string(), |_| "it is not a valid address".to_owned())
 }
 
-/// The address for messages: no query, and no user, as there is none in it.
+/// Formats the address for messages, without the query. It contains no user.
 pub(super) fn display_uri(uri: &Uri) -> String {
     let scheme = uri.scheme_str().unwrap_or("http");
     let authority = uri.authority().map_or("", |authority| authority.as_str());
@@ -45,12 +45,12 @@ pub(super) fn display_uri(uri: &Uri) -> String {
     format!("{scheme}://{authority}{}{query}", uri.path())
 }
 
-/// The user and the password that an address holds.
+/// Returns the user and the password in an address.
 pub(crate) fn login_in_url(text: &str) -> Option<(String, String)> {
     parse(text, None).ok()?.login
 }
 
-/// Where a URL leads, with the usual port if it names none.
+/// Returns the host and the port of a URL; the port defaults to that of the scheme.
 pub(crate) fn host_and_port(text: &str) -> Option<(String, u16)> {
     let uri = parse(text, None).ok()?.uri;
     let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
@@ -64,7 +64,7 @@ fn split_scheme(text: &str) -> Result<(&'static str, &str), ErrorInfo> {
     Ok((scheme.ok_or_else(|| bad_uri(text, "its scheme is not http or https"))?, rest))
 }
 
-/// A port that does not fit would silently become the default port.
+/// Returns true if the host and the port are usable. An invalid port would silently become the default port.
 fn has_usable_host(uri: &Uri) -> bool {
     let Some(authority) = uri.authority() else { return false };
     let after_host = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
@@ -76,7 +76,7 @@ fn split_login(login: &str) -> (String, String) {
     (unescape(user), unescape(password))
 }
 
-/// A list repeats its name; null leaves it out.
+/// Appends query parameters. A list repeats its name; null omits it.
 fn append_queries(path: &mut String, queries: Option<&Map>) {
     for (name, value) in queries.into_iter().flat_map(Map::iter) {
         match value {
@@ -88,7 +88,7 @@ fn append_queries(path: &mut String, queries: Option<&Map>) {
 }
 
 fn append_query(path: &mut String, name: &str, value: &Value) {
-    // What is no text becomes JSON, as in a header.
+    // A value that is not text becomes JSON, as in a header.
     let value = scalar_text(value).unwrap_or_else(|| to_json(value));
     let joint = if !path.contains('?') {
         "?"
@@ -111,8 +111,8 @@ fn bad_uri(text: &str, problem: &str) -> ErrorInfo {
     )
 }
 
-/// As much of an unusable address as is surely no secret. Where it cannot be parsed, a user part may be anywhere before
-/// the last `@`.
+/// Returns the part of an unusable address that is certainly not secret. If it cannot be parsed, user information may
+/// be anywhere before the last `@`.
 fn display_unparsed(text: &str) -> String {
     let scheme = text.find("://").map_or("", |at| &text[..at + 3]);
     let rest = match text.rsplit_once('@') {
@@ -127,7 +127,8 @@ pub(crate) fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// What people may have escaped already stays as it is; blanks and other alphabets are escaped for them.
+/// Returns true for bytes that stay unescaped. Existing escapes are kept; blanks and non-ASCII characters are
+/// escaped.
 fn is_plain_in_address(byte: u8) -> bool {
     is_unreserved(byte) || b"%/?:@!$&'()*+,;=[]".contains(&byte)
 }

@@ -1,19 +1,20 @@
-//! From the service's reply to an outcome.
+//! Conversion of the service's reply to an outcome.
 
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_value::{Map, Value, parse_json};
 
 const KIND: &str = "model";
-/// How much of an unexpected reply is shown.
+/// Maximum number of characters displayed from an unexpected reply.
 const MAX_EXCERPT_CHARS: usize = 120;
-/// A service's own words may be long; beyond this nobody reads them.
+/// Maximum length of a service's error message.
 const MAX_MESSAGE_CHARS: usize = 1_000;
 
-/// `http` is the outcome of the request, without secrets. What is joined here from parts may hold one again.
+/// Converts the outcome of the request, from which secrets are already redacted. Text joined here from parts may
+/// contain a secret again.
 pub(super) fn model_outcome(http: TaskOutcome) -> TaskOutcome {
     let TaskOutcome { output, error, meta, .. } = http;
     let body = output.get("body").cloned().unwrap_or_default();
-    // A service may call its JSON text.
+    // A service may declare its JSON as text.
     let body = body.as_str().and_then(|text| parse_json(text).ok()).unwrap_or(body);
     let status = output.get("statusCode").and_then(Value::as_int);
     let usage = ReplyUsage::from_body(&body);
@@ -22,7 +23,7 @@ pub(super) fn model_outcome(http: TaskOutcome) -> TaskOutcome {
         TaskOutcome { meta, ..TaskOutcome::failure(error) }
     };
     match (error, status) {
-        // No reply, or only a part of one: the client has said what happened.
+        // No reply, or a partial one: the client has already reported the cause.
         (Some(error), None) => TaskOutcome::failure(error),
         (Some(error), Some(_)) if &*error.kind == "limit" => failed(error),
         (Some(error), Some(200..=299)) => failed(with_model_kind(error)),
@@ -34,16 +35,16 @@ pub(super) fn model_outcome(http: TaskOutcome) -> TaskOutcome {
     }
 }
 
-/// A reply that the client could not read.
+/// Marks the error of an unreadable reply as a model error.
 fn with_model_kind(error: ErrorInfo) -> ErrorInfo {
     ErrorInfo { kind: KIND.into(), ..error }
 }
 
-/// The service has answered with another status than success.
+/// Returns the error of an unsuccessful status.
 fn service_error(error: ErrorInfo, status: i64, body: &Value) -> ErrorInfo {
     let own = service_message(body).or_else(|| body.as_str().map(excerpt));
     let message = match own {
-        // Its own words take the place of the body as it came.
+        // The service's message replaces the raw body.
         Some(own) => format!("{}: {own}", without_body(&error.message)),
         None => error.message.to_string(),
     };
@@ -54,7 +55,7 @@ fn service_error(error: ErrorInfo, status: i64, body: &Value) -> ErrorInfo {
     }
 }
 
-/// `POST … answered 429 Too Many Requests`
+/// Returns the message up to the status: `POST … answered 429 Too Many Requests`.
 fn without_body(message: &str) -> &str {
     let answered = message.find(" answered ").unwrap_or(0);
     message[answered..].find(": ").map_or(message, |body| &message[..answered + body])
@@ -104,7 +105,7 @@ fn parse_reply(body: &Value, usage: &Option<ReplyUsage>) -> Result<Value, ErrorI
     Ok(Value::map(output))
 }
 
-/// The text of a choice: one piece, or several.
+/// Returns the text of a choice, which may consist of several parts.
 fn content(choice: &Value) -> Result<String, ErrorInfo> {
     let message = choice.get("message");
     match message.and_then(|message| message.get("content")) {
@@ -138,7 +139,7 @@ fn excerpt(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_EXCERPT_CHARS).collect()
 }
 
-/// What an answer has cost, in tokens.
+/// The token usage of a reply.
 struct ReplyUsage {
     prompt: Option<i64>,
     completion: Option<i64>,
@@ -166,7 +167,7 @@ impl ReplyUsage {
     }
 }
 
-/// Budgets count what stands under `usage`; an answer that nobody can use has its price too.
+/// Adds the usage to `meta`, where budgets read it. An unusable reply is charged, too.
 fn with_usage(meta: Value, usage: &Option<ReplyUsage>) -> Value {
     let Some(total) = usage.as_ref().and_then(|usage| usage.total) else { return meta };
     let mut map = meta.as_map().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! From a call's input to what the service is asked.
+//! Conversion of a call's input to the request body.
 
 use windlass_core::ErrorInfo;
 use windlass_syntax::{did_you_mean, format_names};
@@ -7,10 +7,10 @@ use windlass_value::{Map, Value, to_json};
 const KNOWN_KEYS: [&str; 8] =
     ["prompt", "systemPrompt", "messages", "model", "temperature", "topP", "maxTokens", "responseFormat"];
 
-/// Settings of a request that are numbers: as inputs call them, and as the service does.
+/// Numeric settings of a request: the name in the input and the name in the protocol.
 const NUMBERS: [(&str, &str); 3] = [("temperature", "temperature"), ("topP", "top_p"), ("maxTokens", "max_tokens")];
 
-/// The body of the request: `systemPrompt` first, then `messages`, then `prompt`.
+/// Builds the body of the request. The messages are `systemPrompt`, then `messages`, then `prompt`.
 pub(super) fn from_input(input: &Value, default_model: Option<&str>) -> Result<Value, ErrorInfo> {
     let Some(input) = input.as_map() else {
         let message = format!("the input is {}, not an object", input.kind());
@@ -70,7 +70,7 @@ fn messages(input: &Map) -> Result<Value, ErrorInfo> {
     Ok(Value::list(messages))
 }
 
-/// Anything can be asked about: what is no text goes as JSON.
+/// Builds a message. Content that is not text is sent as JSON.
 fn message(role: &str, content: &Value) -> Value {
     let content = content.as_str().map_or_else(|| to_json(content), str::to_owned);
     Value::object([("role", role.to_owned()), ("content", content)])
@@ -109,7 +109,7 @@ fn number(name: &str, value: &Value) -> Result<Value, ErrorInfo> {
     }
 }
 
-/// A word, or the service's own object.
+/// Parses a keyword, or passes on an object of the service's protocol.
 fn response_format(format: &Value) -> Result<Value, ErrorInfo> {
     match format {
         Value::Map(_) => Ok(format.clone()),

@@ -1,9 +1,9 @@
-//! What kind of address it is.
+//! Classification of IP addresses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Why an address is not public.
+/// The reason why an address is not public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressKind {
     Unspecified,
@@ -16,12 +16,12 @@ pub(super) enum AddressKind {
     Documentation,
     Benchmarking,
     Reserved,
-    /// An IPv6 address that stands for an IPv4 address.
+    /// An IPv6 address that embeds an IPv4 address.
     EmbeddedIpv4,
 }
 
 impl AddressKind {
-    /// A rule that allows a name allows this, too. Other kinds are allowed by address alone.
+    /// Returns true if a rule that allows a name also allows this kind. Other kinds must be allowed by address.
     pub(super) fn can_be_allowed_by_name(self) -> bool {
         matches!(self, AddressKind::Loopback | AddressKind::Private | AddressKind::Shared)
     }
@@ -45,7 +45,7 @@ impl fmt::Display for AddressKind {
     }
 }
 
-/// Where clouds answer the machines they run, some of them on addresses that look public.
+/// Metadata services of clouds; some of their addresses look public.
 const METADATA_V4: [[u8; 4]; 6] = [
     [169, 254, 169, 254],
     [169, 254, 170, 2],
@@ -57,7 +57,7 @@ const METADATA_V4: [[u8; 4]; 6] = [
 const METADATA_V6: [[u16; 8]; 3] =
     [[0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254], [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23], [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254]];
 
-/// None for a public address. Mapped addresses have become IPv4 before.
+/// Returns `None` for a public address. The caller has converted mapped addresses to IPv4.
 pub(super) fn classify(address: IpAddr) -> Option<AddressKind> {
     match address {
         IpAddr::V4(address) => classify_v4(address),
@@ -77,7 +77,7 @@ fn classify_v4(address: Ipv4Addr) -> Option<AddressKind> {
         (169, 254, _) => Some(AddressKind::LinkLocal),
         (198, 18 | 19, _) => Some(AddressKind::Benchmarking),
         (192, 0, 2) | (198, 51, 100) | (203, 0, 113) => Some(AddressKind::Documentation),
-        // Assigned protocols; relays of 6to4, which are gone.
+        // Protocol assignments, and 6to4 relays, which no longer exist.
         (192, 0, 0) | (192, 88, 99) => Some(AddressKind::Reserved),
         (224..=239, ..) => Some(AddressKind::Multicast),
         (240.., ..) => Some(AddressKind::Reserved),
@@ -91,18 +91,18 @@ fn classify_v6(address: Ipv6Addr) -> Option<AddressKind> {
         _ if METADATA_V6.contains(&segments) => Some(AddressKind::Metadata),
         [0, 0, 0, 0, 0, 0, 0, 0] => Some(AddressKind::Unspecified),
         [0, 0, 0, 0, 0, 0, 0, 1] => Some(AddressKind::Loopback),
-        // What networks without IPv4 reach the public IPv4 internet by.
+        // NAT64: networks without IPv4 reach the public IPv4 internet through this prefix.
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
             embedded_ipv4(address.into()).and_then(classify_v4).map(|_| AddressKind::EmbeddedIpv4)
         }
-        // Compatible, translated, local NAT64, Teredo, 6to4: nobody needs them to reach a public place.
+        // Compatible, translated, local NAT64, Teredo, 6to4: not needed to reach a public address.
         [0, ..] | [0x64, 0xff9b, ..] | [0x2001, 0, ..] | [0x2002, ..] => Some(AddressKind::EmbeddedIpv4),
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0x0fff, ..] => Some(AddressKind::Documentation),
         [0x2001, 2, 0, ..] => Some(AddressKind::Benchmarking),
         [0x2001, 0..=0x1ff, ..] => Some(AddressKind::Reserved),
-        // Tunnels that write the IPv4 address into the end.
+        // ISATAP tunnels, which embed the IPv4 address at the end.
         [0x2000..=0x3fff, _, _, _, 0 | 0x200, 0x5efe, ..] => Some(AddressKind::EmbeddedIpv4),
-        // Global unicast is all there is.
+        // Only global unicast is public.
         [0x2000..=0x3fff, ..] => None,
         [0xfc00..=0xfdff, ..] => Some(AddressKind::Private),
         [0xfe80..=0xfebf, ..] => Some(AddressKind::LinkLocal),
@@ -112,14 +112,14 @@ fn classify_v6(address: Ipv6Addr) -> Option<AddressKind> {
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for.
+/// Returns the IPv4 address that an IPv6 address embeds.
 pub(super) fn embedded_ipv4(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else { return None };
     let [a, b, c, .., w, x, y, z] = address.segments();
     let join = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match (a, b) {
         (0x2002, high) => Some(join(high, c)),
-        // Teredo turns every bit over.
+        // Teredo inverts every bit.
         (0x2001, 0) => Some(join(!y, !z)),
         (0, _) | (0x64, 0xff9b) => Some(join(y, z)),
         _ if matches!(w, 0 | 0x200) && x == 0x5efe => Some(join(y, z)),

@@ -1,24 +1,24 @@
-//! How a host is written.
+//! Parsing of hosts.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A host in its usual spelling.
+/// A host in its canonical spelling.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Host {
     Address(IpAddr),
-    /// In lower case, without a dot at the end.
+    /// In lower case, without a trailing dot.
     Name(String),
-    /// A name that is this machine, whatever a resolver says.
+    /// A name of this machine, whatever a resolver returns.
     Local(String),
 }
 
-/// Names that files of hosts give to this machine, besides all below `localhost`.
+/// Names of this machine in hosts files, in addition to all names below `localhost`.
 const LOCAL: [&str; 6] =
     ["localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback"];
 
 impl Host {
-    /// None for what is neither a name nor an address in its usual spelling: old resolvers read `0x7f.1`, `017700000001`
-    /// and `2130706433` as addresses.
+    /// Parses a host. Returns `None` if it is neither a name nor an address in its canonical spelling: old resolvers
+    /// read `0x7f.1`, `017700000001` and `2130706433` as addresses.
     pub(super) fn parse(text: &str) -> Option<Host> {
         if let Some(inner) = text.strip_prefix('[') {
             return inner.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(|address| Host::Address(address.into()));

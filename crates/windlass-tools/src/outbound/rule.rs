@@ -1,4 +1,4 @@
-//! One line of a list of places.
+//! Rules of the outbound policy.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,11 +6,12 @@ use std::str::FromStr;
 
 use super::host::Host;
 
-/// A place or a range: `10.1.0.0/16`, `127.0.0.1:9000`, `[fd00::1]:443`, `intranet.example`, `*.intranet.example:8443`.
+/// A host or a range: `10.1.0.0/16`, `127.0.0.1:9000`, `[fd00::1]:443`, `intranet.example`,
+/// `*.intranet.example:8443`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutboundRule {
     hosts: HostPattern,
-    /// None: every port.
+    /// `None` covers every port.
     port: Option<u16>,
 }
 
@@ -18,18 +19,18 @@ pub struct OutboundRule {
 enum HostPattern {
     Range(AddressRange),
     Name(String),
-    /// All below a name, not itself.
+    /// All subdomains of a name, without the name itself.
     Subdomains(String),
 }
 
-/// Addresses that begin with the same bits: `10.1.0.0/16`, `fd00::/8`, or one alone.
+/// Addresses with a common prefix: `10.1.0.0/16`, `fd00::/8`, or a single address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressRange {
     address: IpAddr,
     bits: u8,
 }
 
-/// A line that is no rule, in a sentence, and what to write in its place.
+/// The problem of an invalid rule as a sentence, and a hint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InvalidOutboundRule {
     pub message: String,
@@ -63,7 +64,7 @@ impl FromStr for OutboundRule {
             let range = range.map_err(|(why, hint)| bad(&why, hint.as_deref().unwrap_or(FORMS)))?;
             return Ok(OutboundRule { hosts: HostPattern::Range(range), port: None });
         }
-        // An IPv6 address without brackets has colons of its own.
+        // An IPv6 address without brackets contains colons.
         let (host, port) = match text.parse::<Ipv6Addr>() {
             Ok(_) => (text, None),
             Err(_) => match text.rsplit_once(':') {
@@ -86,7 +87,7 @@ impl FromStr for OutboundRule {
 }
 
 impl AddressRange {
-    /// What stands before and behind the `/`; else why not, and what was probably meant.
+    /// Parses the parts before and after the `/`. The error is the reason, and a suggestion if there is one.
     fn parse_cidr(address: &str, bits: &str) -> Result<AddressRange, (String, Option<String>)> {
         let wrong = |why: &str| (why.to_owned(), None);
         let address = address.trim_matches(['[', ']']).parse::<IpAddr>();
@@ -107,7 +108,7 @@ impl AddressRange {
         AddressRange { address, bits: if address.is_ipv4() { 32 } else { 128 } }
     }
 
-    /// Whether it is one of them.
+    /// Returns true if the address is in the range.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4() && masked(address, self.bits) == self.address
     }
@@ -134,7 +135,7 @@ impl FromStr for AddressRange {
 }
 
 impl OutboundRule {
-    /// Exactly this place.
+    /// Returns the rule for exactly this host and port.
     pub(super) fn for_host(host: &str, port: u16) -> Option<OutboundRule> {
         let hosts = match Host::parse(host)? {
             Host::Address(address) => HostPattern::Range(AddressRange::single(address)),
@@ -147,13 +148,13 @@ impl OutboundRule {
         self.port.is_none_or(|own| own == port)
     }
 
-    /// It names addresses, and this is one of them.
+    /// Returns true if the rule names addresses and covers this one.
     pub(super) fn covers(&self, address: IpAddr, port: u16) -> bool {
         let HostPattern::Range(range) = &self.hosts else { return false };
         self.covers_port(port) && range.contains(address)
     }
 
-    /// It names hosts, and this is one of them.
+    /// Returns true if the rule names hosts and covers this one.
     pub(super) fn covers_name(&self, host: &Host, port: u16) -> bool {
         let Some(name) = host.name() else { return false };
         let covered = match &self.hosts {

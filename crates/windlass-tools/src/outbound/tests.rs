@@ -10,7 +10,7 @@ fn server(allow: &[&str], deny: &[&str]) -> Outbound {
     Outbound::default().with_rules(rules(allow), rules(deny), "server.outbound")
 }
 
-/// Answers one name with one list after the other.
+/// Resolves a name to one list of addresses after the other.
 struct ChangingResolver(Mutex<Vec<Vec<IpAddr>>>);
 
 impl ChangingResolver {
@@ -27,7 +27,7 @@ impl Resolver for ChangingResolver {
     }
 }
 
-/// What is said of a place: the addresses, or why there is none.
+/// Returns the allowed addresses of a host, or the reason why there is none.
 async fn describe(outbound: &Outbound, host: &str, port: u16) -> String {
     match outbound.addresses(host, port).await {
         Ok(found) => found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
@@ -38,7 +38,7 @@ async fn describe(outbound: &Outbound, host: &str, port: u16) -> String {
 #[tokio::test]
 async fn addresses_in_every_form() {
     let closed = server(&[], &[]);
-    // The host as it is written, and what it is.
+    // The host as written, and its kind.
     for (host, kind) in [
         ("127.0.0.1", "this machine itself"),
         ("127.255.255.254", "this machine itself"),
@@ -149,7 +149,7 @@ async fn rules_open_and_close() {
     let allow =
         ["10.1.0.0/16", "intranet.example:8443", "*.lab.example", "127.0.0.1:9000", "[fd00::1]:443", "169.254.1.0/24"];
     let deny = ["10.1.9.0/24", "secret.lab.example", "1.1.1.1", "2.2.2.2:25", "0.0.0.0/8"];
-    // Host and port, what the resolver says, and what may be connected to.
+    // Host, port, answer of the resolver, and the expected addresses or reason.
     for (host, port, answer, expected) in [
         ("10.1.2.3", 80, "", "10.1.2.3:80"),
         ("10.2.2.3", 80, "", "a private network"),

@@ -1,5 +1,5 @@
-//! From a value to a parameter. All travel as text, which the server reads by the parameter's type; what can be seen to
-//! be wrong is refused here, with the parameter's number.
+//! Conversion of values to parameters. All parameters are sent as text, which the server parses by the parameter's
+//! type. Values that are obviously wrong are rejected here, with the number of the parameter.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use windlass_value::{Value, parse_json, to_json};
 
 use crate::input::{bad_input, plain_text};
 
-/// The text of a parameter; none is NULL.
+/// The text of a parameter; `None` is NULL.
 #[derive(Debug)]
 pub(super) struct BoundParameter(Option<String>);
 
@@ -35,7 +35,8 @@ impl ToSql for BoundParameter {
     to_sql_checked!();
 }
 
-/// A list that stands `alone` in `IN ($1)` is no text, though it could become one: nothing would ever be equal to it.
+/// Binds a value. A list that is the sole operand of `IN ($1)` is rejected as text, although it could be converted:
+/// no value would ever equal it.
 pub(super) fn bind(value: &Value, kind: &Type, number: usize, alone: bool) -> Result<BoundParameter, ErrorInfo> {
     let text = match *kind {
         Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME if alone => Err("give text"),
@@ -54,7 +55,7 @@ pub(super) fn bind(value: &Value, kind: &Type, number: usize, alone: bool) -> Re
     }
 }
 
-/// Playbooks write templates, and each becomes a parameter: people count those.
+/// Describes a parameter by its number. Each template of a playbook becomes a parameter, and authors count those.
 fn describe_parameter(number: usize) -> String {
     let ending = match (number % 10, number % 100) {
         (_, 11..=13) => "th",
@@ -66,7 +67,7 @@ fn describe_parameter(number: usize) -> String {
     format!("the {number}{ending} value of the statement (${number})")
 }
 
-/// The type comes from what stands beside the parameter: the statement can say another one.
+/// Suggests a cast, because the type comes from the context of the parameter and the statement can specify another.
 fn cast_hint(value: &Value, kind: &Type) -> Option<String> {
     let whole = matches!(*kind, Type::INT2 | Type::INT4 | Type::INT8);
     match value {
@@ -80,7 +81,7 @@ fn cast_hint(value: &Value, kind: &Type) -> Option<String> {
     }
 }
 
-/// The type of a parameter that may be of any.
+/// Returns the type for a parameter whose type is ambiguous.
 pub(super) fn natural_type(value: &Value) -> Type {
     match value {
         Value::Bool(_) => Type::BOOL,
@@ -104,7 +105,7 @@ fn describe_value(value: &Value) -> String {
     }
 }
 
-/// The text, or a hint why there is none.
+/// Returns the text, or a hint why there is none.
 fn to_text(value: &Value, kind: &Type) -> Result<Option<String>, &'static str> {
     if value.is_null() {
         return Ok(None);
@@ -172,7 +173,7 @@ fn boolean(value: &Value) -> Result<String, &'static str> {
     if fits && known.contains(&text.as_str()) { Ok(text) } else { Err("give true or false; null is NULL") }
 }
 
-/// As in a statement, text is JSON already: `'{"a": 1}'::jsonb`.
+/// Converts a value to JSON. As in a statement, text must already be JSON: `'{"a": 1}'::jsonb`.
 fn json(value: &Value) -> Result<String, &'static str> {
     match value {
         Value::Str(text) if parse_json(text).is_err() => Err("text for JSON must be JSON: `| tojson` makes it so"),
@@ -196,13 +197,13 @@ fn bytes(value: &Value) -> Result<String, &'static str> {
     };
     let mut hex = "\\x".to_owned();
     for byte in decoded.ok_or("give bytes as base64 text")? {
-        // Writing to text does not fail.
+        // Writing to a string does not fail.
         let _ = write!(hex, "{byte:02x}");
     }
     Ok(hex)
 }
 
-/// `{1,2,NULL}`. Text is taken as written in that form already.
+/// Formats an array as `{1,2,NULL}`. Text that already has this form is passed on.
 fn array(value: &Value, item: &Type) -> Result<String, &'static str> {
     let items = match value {
         Value::List(items) => items,
@@ -212,7 +213,7 @@ fn array(value: &Value, item: &Type) -> Result<String, &'static str> {
     let mut parts = Vec::with_capacity(items.len());
     for value in items.iter() {
         parts.push(match value {
-            // JSON arrays are arrays of arrays here, unless the items are JSON themselves.
+            // Nested lists are multidimensional arrays, unless the items themselves are JSON.
             Value::List(_) if !matches!(*item, Type::JSON | Type::JSONB) => array(value, item)?,
             value => match to_text(value, item)? {
                 None => "NULL".to_owned(),

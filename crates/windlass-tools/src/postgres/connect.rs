@@ -1,4 +1,4 @@
-//! From a credential to a connection.
+//! Conversion of a credential to a connection.
 
 use std::future::Future;
 use std::io;
@@ -21,13 +21,13 @@ use crate::tls;
 const HINT: &str = "postgres://user:password@host:5432/database?sslmode=require, or a JSON object with host, port, user, \
                     password, database and sslmode";
 
-/// Where to connect, and how.
+/// Returns the connection parameters and the TLS settings of a credential.
 pub(super) fn connection_target(facts: &Credential) -> Result<(Config, PgTls), ErrorInfo> {
     let unusable = |what: &str| unusable(facts, what);
     let (mut config, mode) = match facts.url() {
         Some(url) => {
             let (url, mode) = split_sslmode(url);
-            // What the parser says may repeat parts of the text.
+            // The parser's message may repeat parts of the text.
             (url.parse().map_err(|_| unusable("its address cannot be read"))?, mode)
         }
         None => (from_fields(facts)?, None),
@@ -68,7 +68,7 @@ fn unusable(facts: &Credential, what: &str) -> ErrorInfo {
     ErrorInfo::new("BadCredential", "auth", message).hint(HINT)
 }
 
-/// `db.example:5432 (the credential `pg`)`, for messages.
+/// Describes the server for messages: `db.example:5432 (the credential `pg`)`.
 pub(super) fn describe_server(config: &Config, facts: &Credential) -> String {
     let hosts = config.get_hosts().iter().map(|host| match host {
         Host::Tcp(host) => host.clone(),
@@ -78,13 +78,14 @@ pub(super) fn describe_server(config: &Config, facts: &Credential) -> String {
     format!("{} ({})", places.join(", "), facts.display_name())
 }
 
-/// The port of the host at this place of the list.
+/// Returns the port of the host at this index.
 fn port(config: &Config, at: usize) -> u16 {
     let ports = config.get_ports();
     ports.get(at).or(ports.first()).copied().unwrap_or(5432)
 }
 
-/// What these facts may lead to: what whoever runs the engine has written as a credential is no definition's choice.
+/// Returns the policy for a credential. Hosts of a credential that the operator configured are trusted, because no
+/// definition chose them.
 pub(super) fn outbound_policy(base: &Outbound, config: &Config, facts: &Credential) -> Outbound {
     if base.is_open() || !facts.is_configured() {
         return base.clone();
@@ -101,7 +102,7 @@ pub(super) fn outbound_policy(base: &Outbound, config: &Config, facts: &Credenti
     named.chain(fixed).fold(base.clone(), |outbound, (host, port)| outbound.with_trusted_host(&host, port))
 }
 
-/// With an address for each host, so that the client resolves nothing itself.
+/// Returns the configuration with a checked address for each host, so that the client resolves nothing itself.
 pub(super) async fn resolve_hosts(config: &Config, outbound: &Outbound, server: &str) -> Result<Config, PgFailure> {
     let mut config = config.clone();
     if outbound.is_open() {
@@ -158,7 +159,7 @@ impl TlsMode {
     }
 }
 
-/// The parser of the client does not know all modes, so they are read here.
+/// Splits off `sslmode`, because the parser of the client does not support all modes.
 fn split_sslmode(url: &str) -> (String, Option<String>) {
     let Some((address, query)) = url.split_once('?') else { return (url.to_owned(), None) };
     let (modes, rest): (Vec<&str>, Vec<&str>) = query.split('&').partition(|pair| pair.starts_with("sslmode="));
@@ -167,7 +168,8 @@ fn split_sslmode(url: &str) -> (String, Option<String>) {
     (if rest.is_empty() { address.to_owned() } else { format!("{address}?{rest}") }, mode)
 }
 
-/// Makes TLS connections. As with other clients of Postgres, `require` asks for secrecy and `verify-full` for the right server.
+/// Makes TLS connections. As in other Postgres clients, `require` means encryption, and `verify-full` also verifies
+/// the server.
 #[derive(Clone)]
 pub(super) struct PgTls(Arc<rustls::ClientConfig>);
 

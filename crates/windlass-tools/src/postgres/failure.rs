@@ -1,4 +1,4 @@
-//! Every way a statement can fail, in words, and as facts.
+//! Error messages and facts of all failures of a statement.
 
 use tokio_postgres::Error;
 use windlass_core::{ErrorInfo, TaskOutcome};
@@ -6,18 +6,18 @@ use windlass_value::Value;
 
 use crate::input::with_facts;
 
-/// SQLSTATE: the client was unable to connect; the connection broke.
+/// SQLSTATE codes: unable to connect, and connection lost.
 const UNREACHABLE: &str = "08001";
 const LOST: &str = "08006";
 
 pub(super) struct PgFailure {
     error: Box<ErrorInfo>,
-    /// SQLSTATE, if there is one.
+    /// The SQLSTATE, if there is one.
     state: Option<String>,
     message: String,
     detail: Option<String>,
     constraint: Option<String>,
-    /// A table has changed under a plan that was kept: nothing has been done.
+    /// A table changed under a cached plan; nothing has been executed.
     stale_plan: bool,
 }
 
@@ -32,7 +32,7 @@ impl From<Error> for PgFailure {
     fn from(error: Error) -> PgFailure {
         let Some(refusal) = error.as_db_error() else { return PgFailure::lost(&cause(&error)) };
         let code = refusal.code().code().to_owned();
-        // Such errors say where they came from in the context alone.
+        // Such errors name the parameter only in their context.
         let context = refusal.where_().filter(|place| place.contains("parameter $")).map(|place| format!(" ({place})"));
         let message = format!("{}{}", refusal.message(), context.unwrap_or_default());
         let full_message = match refusal.detail() {
@@ -50,7 +50,7 @@ impl From<Error> for PgFailure {
     }
 }
 
-/// The innermost reason.
+/// Returns the innermost cause.
 fn cause(error: &Error) -> String {
     let mut last: &dyn std::error::Error = error;
     while let Some(next) = last.source() {
@@ -72,7 +72,8 @@ impl PgFailure {
         PgFailure { state: Some(UNREACHABLE.to_owned()), ..error.into() }
     }
 
-    /// A refusal at the door, such as a wrong password, is a refusal; anything else is no connection.
+    /// Converts an error during connecting. A refusal of the server, such as for a wrong password, stays a refusal;
+    /// anything else is a connection failure.
     pub(super) fn from_connecting(error: Error, server: &str) -> PgFailure {
         match error.as_db_error() {
             Some(_) => PgFailure::from(error).with_server(server),
@@ -92,19 +93,19 @@ impl PgFailure {
         self.state.as_deref().is_some_and(|state| state == LOST || state.starts_with("57P"))
     }
 
-    /// The server has refused, or was not asked: the connection is as good as before.
+    /// Returns true if the connection is still usable: the server refused the statement, or did not receive it.
     pub(super) fn leaves_connection_usable(&self) -> bool {
         !self.is_lost() && (self.state.is_some() || &*self.error.kind == "input")
     }
 
-    /// `could not determine data type of parameter $3`: 3. Other languages keep the number too.
+    /// Returns 3 for `could not determine data type of parameter $3`. Translated messages contain the number, too.
     pub(super) fn parameter_in_message(&self) -> Option<usize> {
         let (_, rest) = self.message.split_once('$')?;
         let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
         digits.parse().ok()
     }
 
-    /// Says at which server.
+    /// Adds the server to the message.
     fn with_server(mut self, server: &str) -> PgFailure {
         self.error.message = format!("{} at {server}", self.error.message).into();
         self
@@ -124,7 +125,7 @@ impl PgFailure {
     }
 }
 
-/// The facts are there also when nothing failed.
+/// Adds empty facts to a success, so that they are always present.
 pub(super) fn success_with_facts(outcome: TaskOutcome) -> TaskOutcome {
     with_facts(outcome, "pg", build_facts(None, None, None, None))
 }

@@ -1,4 +1,4 @@
-//! Connections that are kept, for each credential.
+//! Connection pools, one per credential.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,11 +16,11 @@ use super::rows::{self, RowReader};
 use crate::credentials::Credential;
 use crate::outbound::Outbound;
 
-/// Plans that one connection keeps.
+/// Maximum number of plans cached per connection.
 const MAX_PLANS: usize = 256;
 const MAX_POOLS: usize = 64;
 
-/// One pool for each credential. One whose password was changed is another credential.
+/// One pool per credential. A credential with a changed password is another credential.
 #[derive(Default)]
 pub(super) struct PgPools(Mutex<Vec<(Credential, Arc<PgPool>)>>);
 
@@ -71,7 +71,7 @@ impl PgPool {
         })
     }
 
-    /// A new connection in the place of one that is of no use.
+    /// Replaces a broken connection by a new one.
     pub(super) async fn reconnect(self: &Arc<PgPool>, mut old: BusyConnection) -> Result<BusyConnection, PgFailure> {
         old.connection = None;
         let connection = self.connect().await?;
@@ -100,7 +100,7 @@ impl PgPool {
                 ),
             )
         })??;
-        // Ends with the connection; what goes wrong there, the client says as well.
+        // Ends with the connection. The client reports its errors, too.
         tokio::spawn(async move {
             let _ = wire.await;
         });
@@ -108,25 +108,27 @@ impl PgPool {
     }
 }
 
-/// How long a call that is given up waits for its cancel request to be with the server.
+/// Maximum time that a stopped call waits until its cancel request has been sent.
 const MAX_CANCEL_WAIT: StdDuration = StdDuration::from_secs(1);
 
-/// The cancel request of a call that was given up.
+/// The cancel request of a stopped call.
 #[derive(Clone, Default)]
 pub(super) struct PendingCancel(Arc<Mutex<Option<JoinHandle<()>>>>);
 
 impl PendingCancel {
-    /// Whoever hears that the call is given up may end the program at once: the server must know before.
+    /// Waits until the cancel request has been sent. The process may exit as soon as the call returns, so the server
+    /// must receive the request before.
     pub(super) async fn wait_sent(&self) {
         let sending = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(sending) = sending {
-            // Goes on by itself if it takes longer.
+            // The request continues in the background if it takes longer.
             let _ = tokio::time::timeout(MAX_CANCEL_WAIT, sending).await;
         }
     }
 }
 
-/// A connection in use. Dropped in the middle, the server is told to cancel what it does, and the connection ends.
+/// A connection in use. Dropping it during a statement sends a cancel request to the server and closes the
+/// connection.
 pub(super) struct BusyConnection {
     connection: Option<PgConnection>,
     pool: Arc<PgPool>,
@@ -135,8 +137,8 @@ pub(super) struct BusyConnection {
 }
 
 impl BusyConnection {
-    /// The connection was kept from an earlier call, and nothing of this one has been run on it: it may have been closed
-    /// on the other side.
+    /// Returns true if the connection is reused from an earlier call and has run no statement of this call: the server
+    /// may have closed it.
     pub(super) fn is_stale(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.is_reused && !connection.has_run)
     }
@@ -150,7 +152,7 @@ impl BusyConnection {
         self
     }
 
-    /// The statements have ended. The connection is kept, unless they have left something in it.
+    /// Ends the use. The connection returns to the pool unless the statements left state in it.
     pub(super) fn finish(mut self, clean: bool) {
         let Some(connection) = self.connection.take() else { return };
         if clean && !connection.client.is_closed() {
@@ -177,7 +179,7 @@ pub(super) struct PgConnection {
     pub(super) client: Client,
     plans: BTreeMap<String, Arc<PreparedStatement>>,
     is_reused: bool,
-    /// A statement of this call has been sent to be run.
+    /// A statement of this call has been sent for execution.
     pub(super) has_run: bool,
 }
 
@@ -201,7 +203,7 @@ impl PgConnection {
         Ok(prepared)
     }
 
-    /// It is prepared already.
+    /// Returns true if the statement is already prepared.
     pub(super) fn has_prepared(&self, sql: &str) -> bool {
         self.plans.contains_key(sql)
     }

@@ -1,4 +1,4 @@
-//! From rows to data. Rows come in the binary form; columns of types that are not read here are asked for as text.
+//! Conversion of rows to values. Rows come in binary form; columns of types not decoded here are requested as text.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -16,19 +16,19 @@ use super::pool::PreparedStatement;
 use crate::sql::cells::{self, float, infinity, number, short_float};
 use crate::sql::{StatementResult, too_large, unreadable};
 
-/// From 1970 to 2000, where Postgres begins to count.
+/// Offset from the Unix epoch to 2000, the epoch of Postgres.
 const EPOCH_MICROS: i64 = EPOCH_DAYS * 86_400 * MICROS;
 const EPOCH_DAYS: i64 = 10_957;
 const MICROS: i64 = 1_000_000;
 
-/// How the rows of one statement are read: names, made once, and how often each stands before.
+/// Reads the rows of one statement: the column names and types, built once.
 pub(super) struct RowReader {
     names: Vec<Arc<str>>,
     kinds: Vec<Type>,
 }
 
 impl RowReader {
-    /// The names are those of the statement as it was written.
+    /// Creates a reader. The names are those of the original statement.
     pub(super) fn new(names: Vec<Arc<str>>, columns: &[Column]) -> RowReader {
         RowReader { names, kinds: columns.iter().map(|column| base_type(column.type_()).clone()).collect() }
     }
@@ -67,7 +67,7 @@ pub(super) async fn read_rows(
     Ok(table)
 }
 
-/// Whatever the server sent.
+/// The bytes of a column as received.
 struct RawBytes<'a>(&'a [u8]);
 
 impl<'a> FromSql<'a> for RawBytes<'a> {
@@ -80,7 +80,7 @@ impl<'a> FromSql<'a> for RawBytes<'a> {
     }
 }
 
-/// The statement with every column of an unknown type as text; None if there are none.
+/// Returns the statement with every column of an unsupported type cast to text; `None` if there is none.
 pub(super) fn as_text(sql: &str, columns: &[Column]) -> Option<String> {
     if columns.iter().all(|column| is_decoded(base_type(column.type_()))) {
         return None;
@@ -91,7 +91,7 @@ pub(super) fn as_text(sql: &str, columns: &[Column]) -> Option<String> {
         false => format!("{name}::text"),
     });
     let expressions: Vec<String> = expressions.collect();
-    // The line break ends a comment that the statement may end with.
+    // The line break ends a trailing line comment of the statement.
     Some(format!(
         "WITH windlass_rows ({}) AS ({sql}\n) SELECT {} FROM windlass_rows",
         names.join(", "),
@@ -99,7 +99,7 @@ pub(super) fn as_text(sql: &str, columns: &[Column]) -> Option<String> {
     ))
 }
 
-/// What a domain is made of.
+/// Returns the base type of a domain.
 fn base_type(kind: &Type) -> &Type {
     match kind.kind() {
         Kind::Domain(inner) => base_type(inner),
@@ -140,7 +140,7 @@ fn is_text(kind: &Type) -> bool {
     texts.contains(kind) || kind.name() == "citext"
 }
 
-/// None if the bytes are not of that type.
+/// Decodes a value; `None` if the bytes do not match the type.
 fn decode_value(raw: &[u8], kind: &Type) -> Option<Value> {
     if is_text(kind) || matches!(kind.kind(), Kind::Enum(_)) {
         return Some(String::from_utf8_lossy(raw).into_owned().into());
@@ -174,7 +174,7 @@ fn json(raw: &[u8]) -> Option<Value> {
     parse_json(std::str::from_utf8(raw).ok()?).ok()
 }
 
-/// Groups of four digits, the first with the weight 10000^weight; as many digits after the point as the scale says.
+/// Decodes groups of four digits. The first has the weight 10000^weight; the scale is the number of decimal places.
 fn numeric(raw: &[u8]) -> Option<Value> {
     let mut words = raw.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
     let (count, weight, sign, scale) = (words.next()?, words.next()? as i16, words.next()?, words.next()?);
@@ -227,7 +227,7 @@ fn uuid(raw: &[u8]) -> Option<Value> {
     Some(parts.join("-").into())
 }
 
-/// Dimensions, each with a length and a first index, then the items in order.
+/// Decodes an array: dimensions, each with a length and a lower bound, then the items in order.
 fn array(raw: &[u8], item: &Type) -> Option<Value> {
     let mut rest = raw;
     let dimensions = read_i32(&mut rest)?;
@@ -245,7 +245,7 @@ fn array(raw: &[u8], item: &Type) -> Option<Value> {
 
 fn items(rest: &mut &[u8], lengths: &[usize], item: &Type) -> Option<Value> {
     let (length, inner) = lengths.split_first()?;
-    // The length is the server's word: nothing is reserved for it.
+    // The length comes from the server and is not trusted: no capacity is reserved.
     let mut list = Vec::new();
     for _ in 0..*length {
         if !inner.is_empty() {

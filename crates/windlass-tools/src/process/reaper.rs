@@ -1,7 +1,7 @@
-//! Ends what tools have started when this program ends without doing so, killed for instance.
+//! Kills the child processes of tools if this program ends without doing so, for instance when it is killed.
 //!
-//! A small shell program is told of every process group that begins and ends. Its input ends with this program, however
-//! that comes about; then it kills the groups that are left.
+//! A small shell program, the reaper, receives a line for every process group that starts and ends. Its input ends
+//! with this program, for whatever reason; then it kills the remaining groups.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -11,9 +11,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::Pid;
 
-/// `?` one is about to begin, `+` it has begun as this group, `!` it has not, `-` the group has ended. Whoever kills this
-/// program between `?` and `+` leaves a group that nobody has named: it is found by the mark in its environment, which may be
-/// a moment after the kill, when it has become what it was started as.
+/// Protocol: `?` a group is about to start, `+` it has started with this id, `!` it has not, `-` the group has ended.
+///
+/// If this program is killed between `?` and `+`, the id of the group is unknown. The reaper finds its processes by
+/// the mark in their environment. The mark may appear a moment after the kill, when the child has executed its
+/// program.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 groups=' '
@@ -40,10 +42,10 @@ for round in 1 2 3 4 5; do
 done
 "#;
 
-/// The variable that all programs have which are started by this one.
+/// The environment variable that marks all programs started by this one.
 pub(super) const MARK_VARIABLE: &str = "WINDLASS_WARDEN";
 
-/// What it says: of no two programs the same.
+/// Returns the value of the mark, which is unique per process.
 pub(super) fn mark_value() -> &'static str {
     static OWN: OnceLock<String> = OnceLock::new();
     OWN.get_or_init(|| {
@@ -52,10 +54,10 @@ pub(super) fn mark_value() -> &'static str {
     })
 }
 
-/// The warden of this program. It is started with the first group.
+/// The reaper of this program, started with the first group.
 static REAPER: Mutex<Option<Child>> = Mutex::new(None);
 
-/// Before a program is started.
+/// Announces that a program is about to start.
 pub(super) fn announce_start() {
     let mut reaper = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
     if send_line(&mut reaper, "?") {
@@ -64,12 +66,12 @@ pub(super) fn announce_start() {
     if let Some(mut gone) = reaper.take() {
         let _ = gone.kill().and_then(|()| gone.wait());
     }
-    // Without a shell on this machine there is no warden; nothing else depends on it.
+    // Without a shell on this machine there is no reaper; nothing else depends on it.
     *reaper = start().ok();
     send_line(&mut reaper, "?");
 }
 
-/// It has begun as this group, or not at all.
+/// Reports the group of the started program, or `None` if it did not start.
 pub(super) fn report_started(group: Option<Pid>) {
     let line = group.map_or("!".to_owned(), |group| format!("+ {}", group.as_raw_nonzero()));
     send_line(&mut REAPER.lock().unwrap_or_else(PoisonError::into_inner), &line);
@@ -80,7 +82,7 @@ pub(super) fn report_ended(group: Pid) {
     send_line(&mut REAPER.lock().unwrap_or_else(PoisonError::into_inner), &line);
 }
 
-/// Whether the warden could be told.
+/// Returns true if the line was sent to the reaper.
 fn send_line(reaper: &mut Option<Child>, line: &str) -> bool {
     let input = reaper.as_mut().and_then(|warden| warden.stdin.as_mut());
     input.is_some_and(|input| input.write_all(format!("{line}\n").as_bytes()).is_ok())
@@ -88,7 +90,7 @@ fn send_line(reaper: &mut Option<Child>, line: &str) -> bool {
 
 fn start() -> std::io::Result<Child> {
     let mut command = Command::new("/bin/sh");
-    // A group of its own: what is sent to this program's group is not for the warden.
+    // A separate group, so that signals to this program's group do not reach the reaper.
     let mark = format!("{MARK_VARIABLE}={}", mark_value());
     command.args(["-c", SCRIPT, "warden", &mark]).env_clear().current_dir("/").process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()

@@ -1,4 +1,4 @@
-//! Interpreters that are kept.
+//! The pool of interpreters.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,10 +17,10 @@ use crate::process::ProcessGroup;
 use crate::secret::call_redaction;
 
 const DRIVER: &str = include_str!("driver.py");
-/// After so many calls an interpreter is replaced: whatever leaks, leaks a little.
+/// Number of calls after which an interpreter is replaced, to bound leaks.
 const MAX_CALLS: u32 = 100_000;
 const STDERR_TAIL_BYTES: usize = 2000;
-/// How long the last words of one that has ended are waited for: who has left its group may hold the pipe open.
+/// Maximum wait for the stderr of an ended interpreter: a process that left its group may hold the pipe open.
 const STDERR_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) struct InterpreterPool {
@@ -29,14 +29,14 @@ pub(super) struct InterpreterPool {
     idle: Mutex<Vec<Interpreter>>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no reply.
 pub(super) enum InterpreterError {
     CannotStart(io::Error),
     Died {
         how: String,
         stderr_tail: String,
     },
-    /// Something else came than the answer to this call.
+    /// Something other than the reply to this call was received.
     UnexpectedOutput,
 }
 
@@ -46,7 +46,7 @@ impl InterpreterPool {
         InterpreterPool { options, slots, idle: Mutex::default() }
     }
 
-    /// One line there, one line back. When this is dropped in between, the interpreter is killed.
+    /// Sends one line and returns one line. Dropping the future in between kills the interpreter.
     pub(super) async fn call(&self, mark: &CallToken, request: String) -> Result<String, InterpreterError> {
         // The semaphore is never closed.
         let _slot = self.slots.acquire().await;
@@ -60,7 +60,7 @@ impl InterpreterPool {
             None => Interpreter::start(&self.options).map_err(InterpreterError::CannotStart)?,
         };
         match interpreter.exchange(&request).await {
-            // Whatever else it sent would be taken for the answer to the next call.
+            // Additional output would be mistaken for the reply to the next call.
             Ok(line) if !mark.matches(&line) || interpreter.has_more_output().await => {
                 Err(InterpreterError::UnexpectedOutput)
             }
@@ -95,7 +95,7 @@ impl Interpreter {
             ("grown", (options.max_idle_bytes >> 10).into()),
         ]);
         let mut command = Command::new(&options.program);
-        // Isolated: neither the folder nor the user's own packages nor PYTHON variables change what code means.
+        // Isolated: the working directory, user packages and PYTHON variables do not affect the code.
         command.args(["-I", "-u", "-c", DRIVER, &to_json(&limits)]);
         command.env_clear().envs(options.env.iter().map(|(name, value)| (name, value)));
         let mut group = ProcessGroup::spawn_piped(command)?;
@@ -116,9 +116,9 @@ impl Interpreter {
         })
     }
 
-    /// It runs, and there is nothing to read from it.
+    /// Returns true if the interpreter runs and has no unread output.
     async fn is_idle(&mut self) -> bool {
-        // It closed its pipe for errors: it is gone.
+        // A closed stderr pipe means that the interpreter has ended.
         let has_ended = self.ended.load(std::sync::atomic::Ordering::Acquire);
         !has_ended
             && tokio::select! {
@@ -161,7 +161,7 @@ impl Interpreter {
     }
 }
 
-/// Reads what programs of the code, or a dying interpreter, write past the driver; keeps the end of it.
+/// Reads what child processes of the code or a dying interpreter write to stderr, and keeps the end of it.
 async fn read_stderr_tail(
     mut errors: ChildStderr,
     tail: Arc<Mutex<VecDeque<u8>>>,

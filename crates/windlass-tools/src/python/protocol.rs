@@ -1,4 +1,4 @@
-//! The lines between us and an interpreter.
+//! The line protocol between the tool and an interpreter.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -8,18 +8,19 @@ use windlass_value::{Map, Value, parse_json, to_json};
 use crate::input::with_facts;
 use crate::secret::call_redaction;
 
-/// What marks text that stands for an exact number. JSON text of a program hardly begins with it, and it counts only in
-/// replies that say they have some.
+/// Prefix of text that represents an exact number. Ordinary text hardly begins with it, and it is recognized only in
+/// replies that declare such numbers.
 const DECIMAL: char = '\0';
 
-/// Characters of either that the driver sends at most.
+/// Maximum number of characters that the driver sends of a message or a traceback.
 const MAX_DRIVER_CHARS: usize = 1 << 20;
-/// Characters of an exception's text, from its beginning.
+/// Maximum length of an exception's message; the beginning is kept.
 const MAX_MESSAGE_CHARS: usize = 4000;
-/// Characters of a traceback, from its end.
+/// Maximum length of a traceback; the end is kept.
 const MAX_TRACEBACK_CHARS: usize = 8000;
 
-/// What the answer to one call must begin with. Nobody can know it before the call: no other call's code can answer it.
+/// A random token that the reply to one call must begin with. It is unknown before the call, so code of another call
+/// cannot forge the reply.
 pub(super) struct CallToken(String);
 
 impl CallToken {
@@ -34,7 +35,7 @@ impl CallToken {
     }
 }
 
-/// One line: the code, what it imports, and its inputs.
+/// Encodes a request as one line: the code, its imports and its inputs.
 pub(super) fn request(
     mark: &CallToken,
     code: &str,
@@ -57,7 +58,7 @@ pub(super) fn request(
     line
 }
 
-/// What came of it.
+/// Parses the reply.
 pub(super) fn parse_reply(line: &str) -> Result<TaskOutcome, ErrorInfo> {
     let reply = parse_json(line).map_err(|error| {
         ErrorInfo::new("BadReply", "python", format!("the interpreter answered with no JSON: {}", error.message))
@@ -71,7 +72,7 @@ pub(super) fn parse_reply(line: &str) -> Result<TaskOutcome, ErrorInfo> {
     Ok(TaskOutcome { meta, ..with_empty_facts(TaskOutcome::success(result)) })
 }
 
-/// The facts are there also when there was no exception.
+/// Adds empty facts, so that they are present without an exception, too.
 pub(super) fn with_empty_facts(outcome: TaskOutcome) -> TaskOutcome {
     let names = ["exception", "exception_type", "message", "line", "traceback"];
     with_facts(outcome, "py", Value::object(names.map(|name| (name, Value::Null))))
@@ -112,7 +113,7 @@ fn with_decimals(value: &Value) -> Value {
     }
 }
 
-/// A decimal keeps all its digits.
+/// Parses a decimal with all its digits.
 fn number(digits: &str) -> Option<Value> {
     let is_number = digits.parse::<f64>().is_ok() && digits.ends_with(|last: char| last.is_ascii_digit());
     let value = || digits.parse().map_or_else(|_| Value::Big(digits.into()), Value::Int);

@@ -1,4 +1,4 @@
-//! How a server may write a secret that it repeats.
+//! The encodings in which a server may repeat a secret.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use windlass_value::{Value, to_json};
 
 use crate::http::uri::{escape, is_unreserved};
 
-/// The secrets that a header's value holds. It is sent without blanks around it.
+/// Returns the secrets in a header value, which is sent without surrounding blanks.
 pub(super) fn secrets_in(value: &str) -> Vec<String> {
     let whole = value.trim();
     let is_scheme = |word: &str| word.bytes().all(|byte| byte.is_ascii_alphabetic());
@@ -19,24 +19,24 @@ pub(super) fn secrets_in(value: &str) -> Vec<String> {
     [Some(whole.to_owned()), part, login, password].into_iter().flatten().collect()
 }
 
-/// The lines of a secret that has several, such as a key in a PEM file: each may be told alone.
+/// Returns the lines of a secret with several lines, such as a PEM key: each may appear alone.
 pub(super) fn secret_lines(secret: &str) -> Vec<String> {
     if !secret.trim().contains('\n') {
         return Vec::new();
     }
     let lines = secret.lines().map(str::trim);
-    // What a PEM file begins and ends with is in every such file.
+    // The first and the last line are the same in every PEM file.
     let telling = lines.filter(|line| line.chars().count() >= super::MIN_SECRET_CHARS && !line.starts_with("-----"));
     telling.map(str::to_owned).collect()
 }
 
-/// All forms of a text that are found by themselves, with itself.
+/// Returns all encodings of a text that can be searched literally, including the text itself.
 pub(super) fn encoded_forms(text: &str) -> Vec<String> {
     let quoted = to_json(&Value::from(text));
     let quoted = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned();
     let escaped = escape(text, is_unreserved);
     let plus = escape(text, |byte| is_unreserved(byte) || byte == b' ').replace(' ', "+");
-    // Host names are written small.
+    // Host names are written in lower case.
     let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
     let mut forms = vec![text.to_owned(), text.to_ascii_lowercase(), quoted, escaped, plus, hex.to_uppercase(), hex];
     for before in 0..3 {
@@ -45,7 +45,7 @@ pub(super) fn encoded_forms(text: &str) -> Vec<String> {
     forms
 }
 
-/// The characters of base64 that stand for the text alone, if it begins so many bytes after a multiple of three.
+/// Returns the base64 characters that depend only on the text, if it begins `before` bytes after a multiple of three.
 fn in_base64(text: &str, before: usize) -> [String; 2] {
     let mut bytes = vec![0; before];
     bytes.extend_from_slice(text.as_bytes());
@@ -54,10 +54,10 @@ fn in_base64(text: &str, before: usize) -> [String; 2] {
         .map(|encoded| encoded.get(start..end).unwrap_or_default().to_owned())
 }
 
-/// A secret that may come back as a number.
+/// A secret that may be repeated as a number.
 pub(super) struct SecretDigits {
     text: String,
-    /// As numbers are written: without zeros before.
+    /// Without leading zeros, as numbers are written.
     number: String,
     value: f64,
 }
@@ -75,7 +75,7 @@ impl SecretDigits {
     }
 }
 
-/// Where a text holds the secret next, from a place on, with some characters or all written as `%2F`, `\u0053` or `\/`.
+/// Finds the next occurrence of the secret with some or all characters written as `%2F`, `\u0053` or `\/`.
 pub(super) fn find_escaped(text: &str, from: usize, secret: &str) -> Option<Range<usize>> {
     let mut at = from;
     while at < text.len() {
@@ -90,7 +90,7 @@ pub(super) fn find_escaped(text: &str, from: usize, secret: &str) -> Option<Rang
     None
 }
 
-/// All bytes that are meant.
+/// Returns the bytes of a text with all escapes decoded.
 pub(super) fn unescaped_bytes(text: &str) -> Vec<u8> {
     let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
     while let Some((byte, length)) = next_byte(text, at) {
@@ -100,7 +100,7 @@ pub(super) fn unescaped_bytes(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Where the secret ends that begins here.
+/// Returns the end of the secret if it begins at `at`.
 fn match_end(text: &str, mut at: usize, secret: &str) -> Option<usize> {
     for expected in secret.bytes() {
         let (byte, length) = next_byte(text, at)?;
@@ -112,7 +112,7 @@ fn match_end(text: &str, mut at: usize, secret: &str) -> Option<usize> {
     Some(at)
 }
 
-/// The byte that is meant, and how many it is written with.
+/// Returns the decoded byte at a position, and the length of its encoding.
 fn next_byte(text: &str, at: usize) -> Option<(u8, usize)> {
     let bytes = text.as_bytes();
     let hex = |from: usize, to: usize| {

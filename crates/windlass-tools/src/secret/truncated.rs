@@ -1,4 +1,4 @@
-//! Texts of which only a part is kept. A secret must be struck out before the cut: half of one is found by nobody.
+//! Truncated text. Secrets must be redacted before the cut, because half of a secret is not recognized.
 
 use super::{REDACTED, Redactor};
 
@@ -9,21 +9,21 @@ tokio::task_local! {
     static CALL_REDACTION: Redactor;
 }
 
-/// The secrets that were put into the inputs of the call that is running.
+/// Returns the redaction of the secrets in the inputs of the running call.
 pub(crate) fn call_redaction() -> Redactor {
     CALL_REDACTION.try_with(Redactor::clone).unwrap_or_default()
 }
 
 impl Redactor {
-    /// Runs a call, whose tool finds this by [`of_call`].
+    /// Runs a call whose tool obtains this redaction by [`call_redaction`].
     pub(crate) async fn scope<T>(self, call: impl Future<Output = T>) -> T {
         CALL_REDACTION.scope(self, call).await
     }
 
-    /// A text whose end was cut off already: with the beginning of a secret there.
+    /// Redacts a text whose end was cut off, including the beginning of a secret at the cut.
     pub(crate) fn redact_truncated_end(&self, text: &str) -> String {
         let redacted = self.redact_text(text);
-        // The cut may have gone through a character.
+        // The cut may have split a character.
         let whole = redacted.trim_end_matches(char::REPLACEMENT_CHARACTER);
         match self.longest(|form| prefixes(form).find(|part| whole.ends_with(part))) {
             Some(part) => format!("{}{REDACTED}", &whole[..whole.len() - part]),
@@ -31,7 +31,7 @@ impl Redactor {
         }
     }
 
-    /// A text whose beginning was cut off already: with the end of a secret there.
+    /// Redacts a text whose beginning was cut off, including the end of a secret at the cut.
     pub(crate) fn redact_truncated_start(&self, text: &str) -> String {
         let redacted = self.redact_text(text);
         let whole = redacted.trim_start_matches(char::REPLACEMENT_CHARACTER);
@@ -46,13 +46,13 @@ impl Redactor {
     }
 }
 
-/// The longest first.
+/// Returns the prefixes, longest first.
 fn prefixes(form: &str) -> impl Iterator<Item = &str> {
     let count = form.chars().count().saturating_sub(MIN_PART_CHARS);
     form.char_indices().rev().map(|(at, _)| &form[..at]).take(count)
 }
 
-/// The longest first.
+/// Returns the suffixes, longest first.
 fn suffixes(form: &str) -> impl Iterator<Item = &str> {
     let last = form.chars().count().saturating_sub(MIN_PART_CHARS);
     form.char_indices().map(|(at, _)| &form[at..]).take(last + 1).skip(1)
@@ -75,7 +75,7 @@ mod tests {
             ("y-0123 x", "y-0123 x", "*** x"),
             ("-0123 x", "-0123 x", "-0123 x"),
             ("sk-canary-0123", "***", "***"),
-            // One line of several.
+            // One line of a secret with several lines.
             ("x MIIcanary+line y", "x *** y", "x *** y"),
             ("x MIIcanary", "x ***", "x MIIcanary"),
             ("-----BEGIN KEY----- x", "-----BEGIN KEY----- x", "-----BEGIN KEY----- x"),

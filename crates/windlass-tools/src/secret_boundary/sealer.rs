@@ -1,7 +1,9 @@
-//! References to secrets that travel through a run as texts: `<secret:alias:field:proof>`. The proof is made with a key
-//! of the machine that runs the engine, so that no text from elsewhere becomes one, and for one family of runs: references
-//! are shown to whoever may read a run, and one that is brought into another run is a text there. A definition's default
-//! has none, `<secret:alias:field:>`; each run that takes it gets one of its own.
+//! References to secrets, which travel through a run as text: `<secret:alias:field:proof>`.
+//!
+//! The proof is made with a key of the machine that runs the engine, so that no text from elsewhere becomes a
+//! reference. It is valid for one run tree: references are visible to everyone who may read a run, and a reference
+//! copied into another run is plain text there. The default of a definition has no proof, `<secret:alias:field:>`;
+//! each run that uses the default gets its own reference.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -17,18 +19,18 @@ const END: char = '>';
 const PROOF_CHARS: usize = 32;
 const FINGERPRINT_CHARS: usize = 16;
 
-/// How somebody names a secret: `{"$secret": "alias"}` or `{"$secret": "alias", "field": "password"}`.
+/// Keys of an object that names a secret: `{"$secret": "alias"}` or `{"$secret": "alias", "field": "password"}`.
 const SECRET_KEY: &str = "$secret";
 const FIELD_KEY: &str = "field";
 
 type KeyProvider = dyn Fn() -> Option<[u8; 32]> + Send + Sync;
 
-/// Makes references, and knows its own again.
+/// Makes references to secrets and recognizes its own.
 #[derive(Clone)]
 pub struct SecretSealer {
     provide_key: Arc<KeyProvider>,
     key: Arc<OnceLock<[u8; 32]>>,
-    /// A secure parameter may hold the secret itself.
+    /// Accepts a secure parameter that contains the secret itself.
     lenient: bool,
 }
 
@@ -44,12 +46,14 @@ pub(super) enum TextSegment<'a> {
 }
 
 impl SecretSealer {
-    /// The key is asked for when the first reference is made or met. Without one there are no references.
+    /// Creates a sealer. The key is requested when the first reference is made or met. Without a key there are no
+    /// references.
     pub fn new(make: impl Fn() -> Option<[u8; 32]> + Send + Sync + 'static) -> SecretSealer {
         SecretSealer { provide_key: Arc::new(make), key: Arc::default(), lenient: false }
     }
 
-    /// For whoever trusts definitions and inputs: a secure parameter may hold the secret itself, which is then kept.
+    /// Allows a secure parameter to contain the secret itself, which is then persisted. For trusted definitions and
+    /// inputs.
     #[must_use]
     pub fn lenient(self) -> SecretSealer {
         SecretSealer { lenient: true, ..self }
@@ -59,7 +63,8 @@ impl SecretSealer {
         self.hash(&[run_tree, alias, field], PROOF_CHARS)
     }
 
-    /// By this two who have the key know that it is the same one; it says nothing of the key. None: there is no key.
+    /// Returns a fingerprint by which two holders of the key recognize that it is the same. It reveals nothing about
+    /// the key. `None` if there is no key.
     pub(super) fn key_fingerprint(&self) -> Option<String> {
         self.hash(&["mark"], FINGERPRINT_CHARS)
     }
@@ -67,7 +72,7 @@ impl SecretSealer {
     fn hash(&self, parts: &[&str], chars: usize) -> Option<String> {
         let key = match self.key.get() {
             Some(key) => key,
-            // One that is not there may come.
+            // A missing key may become available later.
             None => {
                 let key = (self.provide_key)()?;
                 self.key.get_or_init(|| key)
@@ -75,7 +80,7 @@ impl SecretSealer {
         };
         let mut hasher = blake3::Hasher::new_keyed(key);
         for part in parts {
-            // Where one part ends is said, so that no two lists of parts look the same.
+            // The length prefix ensures that no two lists of parts have the same hash input.
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
         }
         let mut hash = hasher.finalize().to_hex().to_string();
@@ -83,12 +88,12 @@ impl SecretSealer {
         Some(hash)
     }
 
-    /// The reference to a field of a credential, for a family of runs; none without a key.
+    /// Returns the reference to a field of a credential for a run tree, or `None` without a key.
     pub fn seal(&self, run_tree: &str, alias: &str, field: &str) -> Option<String> {
         Some(format_reference(alias, field, &self.proof(run_tree, alias, field)?))
     }
 
-    /// The text in pieces: references that were made here for this family, and what is between them.
+    /// Splits a text into references that were made here for this run tree and the text between them.
     pub(super) fn segments<'a>(&self, run_tree: &str, text: &'a str) -> Vec<TextSegment<'a>> {
         let (mut pieces, mut rest) = (Vec::new(), text);
         while let Some(at) = rest.find(SECRET_REFERENCE_PREFIX) {
@@ -108,8 +113,8 @@ impl SecretSealer {
         pieces
     }
 
-    /// The value of a secure parameter with references in the place of what names secrets. Without a family they are for
-    /// none yet.
+    /// Replaces everything that names a secret in a secure parameter by references. Without a run tree the references
+    /// have no proof yet.
     pub(crate) fn seal_value(&self, value: &Value, shape: SecureShape, run_tree: Option<&str>) -> SealOutcome {
         let make_reference = |(alias, field): (String, String)| match run_tree {
             Some(family) => self.seal(family, &alias, &field),
@@ -124,7 +129,7 @@ impl SecretSealer {
                     _ => SealOutcome::ObjectAsSecret,
                 }
             }
-            // Of an object each field is a secret of its own, or none.
+            // Each field of an object must name its own secret.
             Value::Map(map) if shape == SecureShape::Object => {
                 let mut sealed = Map::new();
                 for (key, inner) in map.iter() {
@@ -140,7 +145,7 @@ impl SecretSealer {
                 }
                 SealOutcome::Sealed(Value::map(sealed))
             }
-            // As another run shows it, or a default: here it names the secret and proves nothing.
+            // A reference as another run displays it, or a default: here it names the secret but proves nothing.
             Value::Str(text) if is_reference(text) => match secret_in_reference(text).and_then(make_reference) {
                 Some(seal) => SealOutcome::Sealed(Value::from(seal)),
                 None => SealOutcome::Invalid,
@@ -149,7 +154,7 @@ impl SecretSealer {
         }
     }
 
-    /// The default of a secure input as a reference for no family yet; none if it has no default.
+    /// Seals the default of a secure input without a run tree; `None` if it has no default.
     pub fn seal_default(&self, input: &SecureInput) -> Option<SealOutcome> {
         Some(self.seal_value(input.default.as_ref()?, input.shape, None))
     }
@@ -169,7 +174,7 @@ impl ParsedReference<'_> {
     }
 }
 
-/// The reference that the text begins with.
+/// Parses the reference at the beginning of the text.
 fn parse_reference(from: &str) -> Option<ParsedReference<'_>> {
     let seal = &from[..=from.find(END)?];
     let mut parts = seal.strip_prefix(SECRET_REFERENCE_PREFIX)?.strip_suffix(END)?.split(':');
@@ -181,7 +186,7 @@ fn format_reference(alias: &str, field: &str, proof: &str) -> String {
     format!("{SECRET_REFERENCE_PREFIX}{}:{}:{proof}{END}", escape(alias, is_unreserved), escape(field, is_unreserved))
 }
 
-/// Nothing but one reference.
+/// Returns true if the text consists of exactly one reference.
 fn is_reference(text: &str) -> bool {
     parse_reference(text).is_some_and(|read| {
         let whole = read.proof.is_empty() || read.proof.len() == PROOF_CHARS;
@@ -193,7 +198,7 @@ fn secret_in_reference(text: &str) -> Option<(String, String)> {
     parse_reference(text).map(|read| (read.alias, read.field))
 }
 
-/// Whose which field it is.
+/// Returns the alias and the field that the object names.
 fn secret_in_object(map: &Map) -> Option<(String, String)> {
     let alias = map.get(SECRET_KEY).and_then(Value::as_str)?;
     let field = map.get(FIELD_KEY).map_or(Some(""), Value::as_str)?;
@@ -201,20 +206,20 @@ fn secret_in_object(map: &Map) -> Option<(String, String)> {
     (!others).then(|| (alias.to_owned(), field.to_owned()))
 }
 
-/// What came of sealing a value.
+/// The result of sealing a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SealOutcome {
     Sealed(Value),
-    /// It is the secret itself.
+    /// The value is the secret itself.
     Literal,
-    /// A whole object cannot be one secret.
+    /// An object cannot be a single secret.
     ObjectAsSecret,
-    /// It names nothing, or there is no key.
+    /// The value names no secret, or there is no key.
     Invalid,
 }
 
 impl SealOutcome {
-    /// What is wrong, behind the parameter's name.
+    /// Returns the problem as a phrase that follows the name of the parameter.
     pub fn problem(&self) -> &'static str {
         match self {
             SealOutcome::Sealed(_) => "is as it should be",
@@ -229,7 +234,7 @@ impl SealOutcome {
     }
 }
 
-/// Secure parameters come as references; all else from outside holds none.
+/// Secure parameters enter as references; all other values from outside are stripped of references.
 impl InputGate for SecretSealer {
     fn admit(&self, secure: &[SecureInput], run_tree: &str, input: Value) -> Result<Value, String> {
         let Value::Map(map) = &input else { return Ok(neutralize_references(input)) };

@@ -18,7 +18,7 @@ fn boundary(configured: &[Secret]) -> SecretBoundary {
     SecretBoundary::new(seals(), Arc::new(credentials), configured)
 }
 
-/// What a tool sees, and what comes out of the edge when it repeats its input in every part of its outcome.
+/// Returns the input that the tool sees, the outcome of a tool that repeats its input everywhere, and its event.
 async fn call_through(boundary: &SecretBoundary, input: &Value) -> (String, TaskOutcome, String) {
     let saw = Arc::new(std::sync::Mutex::new(String::new()));
     let seen_by_tool = saw.clone();
@@ -48,7 +48,7 @@ async fn references_are_opened_in_the_input_and_redacted_in_the_output() {
     assert_eq!(saw, format!(r#"{{"h":"Bearer {SECRET}","n":1}}"#));
     assert_eq!(to_json(&outcome.output), r#"{"h":"Bearer ***","n":1}"#);
     assert!(!format!("{outcome:?} {event}").contains("canary"), "{outcome:?} {event}");
-    // What goes on later has the reference again.
+    // An operation that continues later has the reference again.
     assert_eq!(outcome.next_call.unwrap().input, input);
 }
 
@@ -58,7 +58,7 @@ async fn a_foreign_reference_is_not_opened() {
     let other = SecretSealer::new(|| Some([8; 32])).seal("run", "api", "token").unwrap();
     for text in [
         other.as_str(),
-        // Of another run, and of none.
+        // References of another run and of no run.
         &seals().seal("other", "api", "token").unwrap(),
         &seals().seal("", "api", "token").unwrap(),
         "<secret:api:token:>",
@@ -73,7 +73,7 @@ async fn a_foreign_reference_is_not_opened() {
     }
     let (_, outcome, _) = call_through(&boundary(&[]), &Value::from(own.as_str())).await;
     assert_eq!(to_json(&outcome.output), r#""***""#);
-    // A service that sends a reference gets nothing opened with it.
+    // A service that sends a reference does not get it opened.
     let tools = Tools::new().with_fn("t", move |_| {
         let reply = Value::from(own.clone());
         async move { TaskOutcome::success(reply) }
@@ -116,7 +116,7 @@ fn secure_parameters_come_as_references() {
             Ok(format!(r#"{{"login":{{"user":"{}","password":"{}"}}}}"#, seal("user"), seal(""))),
         ),
         (own.as_str(), Ok(own.replace(": ", ":"))),
-        // Another run shows it so: it names the secret, and becomes this run's own.
+        // A reference displayed by another run names the secret and is resealed for this run.
         (shown.as_str(), Ok(own.replace(": ", ":"))),
         (
             r#"{"open": "<secret:api:token:0>", "text": null}"#,
@@ -163,7 +163,8 @@ fn a_default_is_a_reference_of_each_run() {
     assert!(SecretSealer::new(|| None).defaults(&secure, "one").is_err());
 }
 
-/// A tool of somebody elsewhere: what it is given, and what the one who does it makes of that with this key.
+/// Calls a remote tool and returns the key fingerprint it received, the input its worker sees with `key`, and the
+/// outcome.
 async fn call_remotely(input: &str, key: Option<[u8; 32]>) -> (Option<Arc<str>>, String, TaskOutcome) {
     struct FakeRemoteTool(Arc<std::sync::Mutex<Option<ToolCall>>>);
     impl Tool for FakeRemoteTool {
@@ -204,7 +205,7 @@ async fn a_worker_without_the_seal_key_fails_and_does_not_call_the_tool() {
         let error = outcome.error.unwrap();
         assert_eq!((saw.as_str(), &*error.code), ("", "NoSealKey"));
         assert!(error.message.contains(why) && error.hint.is_some_and(|hint| hint.contains("WINDLASS_SEAL_KEY")));
-        // What is no reference of this run is a text for everybody.
+        // A reference of another run is plain text for every worker.
         let foreign = seals().seal("other", "api", "token").unwrap();
         let (mark, saw, _) = call_remotely(&foreign, key).await;
         assert_eq!((mark, saw), (None, format!("\"{foreign}\"")));

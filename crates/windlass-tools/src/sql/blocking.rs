@@ -1,5 +1,5 @@
-//! Databases inside the program: a call runs on a thread that may wait, its statements are one transaction, and they are
-//! interrupted when nobody waits for them any more.
+//! Embedded databases: a call runs on a blocking thread, its statements are one transaction, and they are interrupted
+//! when the caller no longer waits for them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,20 +14,20 @@ use windlass_value::{Duration, Value};
 use super::{SqlEntry, StatementResult};
 use crate::input::{CallStopReason, ToolInput, bad_input, run_with_limit};
 
-/// How long until what still runs is interrupted again.
+/// Interval between interrupts of a running statement.
 const INTERRUPT_INTERVAL: StdDuration = StdDuration::from_millis(50);
-/// How often, before the call is given up while it still runs.
+/// Number of interrupts before the call returns although the statement still runs.
 const MAX_INTERRUPTS: usize = 20;
 
-/// A connection that runs statements while its thread waits.
+/// A connection that runs statements on a blocking thread.
 pub(crate) trait SqlSession {
-    /// It makes transactions itself, or cannot be in one.
+    /// Returns true if the entry manages transactions itself, or cannot run inside one.
     fn runs_outside_transaction(entry: &SqlEntry<'_>) -> bool;
 
-    /// A statement without values and without rows.
+    /// Runs a statement without values and without rows.
     fn execute_command(&self, sql: &str) -> Result<(), ErrorInfo>;
 
-    /// All statements of one entry, each with a table.
+    /// Runs all statements of one entry and appends a result for each.
     fn run(
         &self,
         entry: &SqlEntry<'_>,
@@ -37,7 +37,7 @@ pub(crate) trait SqlSession {
     ) -> Result<(), ErrorInfo>;
 }
 
-/// Tells the thread that nobody waits any more.
+/// Signals the thread that the caller no longer waits.
 #[derive(Clone, Default)]
 pub(crate) struct StopSignal(Arc<StopState>);
 
@@ -48,18 +48,18 @@ struct StopState {
 }
 
 impl StopSignal {
-    /// From now on there is something to interrupt.
+    /// Sets the function that interrupts the running statement.
     pub(crate) fn set_interrupt(&self, interrupt: impl Fn() + Send + 'static) {
         *self.0.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(interrupt));
     }
 
-    /// From now on there is nothing to interrupt: the connection may become another call's.
+    /// Removes the interrupt function, because the connection may be used by another call.
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "only some connections are kept"))]
     pub(crate) fn clear_interrupt(&self) {
         *self.0.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Between two statements nothing runs that could be interrupted: the thread asks.
+    /// Fails if the call was stopped. The thread checks between statements, when there is nothing to interrupt.
     pub(crate) fn check(&self) -> Result<(), ErrorInfo> {
         match self.0.is_stopped.load(Ordering::Acquire) {
             true => Err(CallStopReason::Cancelled.error("the statement")),
@@ -75,15 +75,15 @@ impl StopSignal {
     }
 }
 
-/// Work that is stopped when nobody waits for it any more.
+/// A call that is stopped when its caller no longer waits.
 struct WatchedCall {
     work: JoinHandle<Result<Value, ErrorInfo>>,
     stop: StopSignal,
 }
 
 impl WatchedCall {
-    /// Stops it, and waits a little until it has ended: the next try should not meet this one. If all was done already,
-    /// its result is the truth.
+    /// Stops the call and waits a little for its end, so that the next attempt does not overlap with it. Returns its
+    /// result if it was already complete.
     async fn stop_and_wait(&mut self) -> Option<Value> {
         for _ in 0..MAX_INTERRUPTS {
             self.stop.stop();
@@ -101,9 +101,9 @@ impl Drop for WatchedCall {
             return;
         }
         self.stop.stop();
-        // If it has not begun, it never will.
+        // A call that has not started yet is removed from the queue.
         self.work.abort();
-        // A statement that began at this very moment has not heard of it.
+        // A statement that started at this moment has missed the interrupt.
         if let Ok(runtime) = Handle::try_current() {
             let (work, stop) = (self.work.abort_handle(), self.stop.clone());
             runtime.spawn(async move {
@@ -116,7 +116,7 @@ impl Drop for WatchedCall {
     }
 }
 
-/// One call of a tool with `database` and `statements`; `work` gets both on its own thread.
+/// Runs one call of a tool with `database` and `statements`; `work` receives both on a blocking thread.
 pub(crate) async fn run_call<W>(
     tool: &'static str,
     call: &ToolCall,
@@ -148,7 +148,7 @@ where
     }
 }
 
-/// All entries in one transaction, unless they make their own.
+/// Runs all entries in one transaction, unless they manage their own.
 pub(crate) fn transaction<S: SqlSession>(
     session: &S,
     entries: &[SqlEntry<'_>],
@@ -166,7 +166,7 @@ pub(crate) fn transaction<S: SqlSession>(
         Ok(tables)
     });
     if done.is_err() && together {
-        // A commit that failed may have ended it already.
+        // A failed commit may already have ended the transaction.
         let _ = session.execute_command("ROLLBACK");
     }
     done
@@ -183,7 +183,7 @@ fn run_entries<S: SqlSession>(
         stop.check()?;
         session.run(entry, stop, max_result_bytes, &mut tables)?;
     }
-    // What nobody waits for has failed, and leaves nothing behind.
+    // A call whose caller no longer waits has failed, and leaves no changes.
     stop.check()?;
     Ok(tables)
 }

@@ -1,5 +1,4 @@
-//! A text of several statements, cut into its statements by the rules for quotes and comments that Postgres and
-//! DuckDB share.
+//! Splits a script into its statements by the rules for quotes and comments that Postgres and DuckDB share.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,12 +8,12 @@ use windlass_value::Value;
 
 use crate::input::bad_input;
 
-/// One statement with the values of its own parameters.
+/// One statement with the values of its parameters.
 #[derive(Debug)]
 pub(crate) struct ScriptStatement<'a> {
     pub(crate) sql: Cow<'a, str>,
     pub(crate) params: Vec<Value>,
-    /// Which number each parameter has in the text as it was written.
+    /// The original number of each parameter in the script.
     numbers: Vec<usize>,
     words: [String; 2],
 }
@@ -28,7 +27,7 @@ impl ScriptStatement<'_> {
         words.contains(&self.words[0].as_str())
     }
 
-    /// It makes transactions itself, or cannot be in one.
+    /// Returns true if the statement manages transactions itself, or cannot run inside one.
     pub(crate) fn runs_outside_transaction(&self) -> bool {
         let control = ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "vacuum"];
         let databases = ["create", "drop", "alter"];
@@ -36,7 +35,7 @@ impl ScriptStatement<'_> {
         self.begins_with(&control) || self.begins_with(&databases) && whole.contains(&self.words[1].as_str())
     }
 
-    /// What it does stays with the connection.
+    /// Returns true if the effect of the statement stays with the connection.
     pub(crate) fn changes_session_state(&self) -> bool {
         let session = ["set", "reset", "listen", "load", "prepare", "declare", "lock", "discard"];
         let temporary = ["temp", "temporary"];
@@ -47,32 +46,32 @@ impl ScriptStatement<'_> {
             || self.sql.contains("pg_advisory_lock")
     }
 
-    /// Its plan may be used again.
+    /// Returns true if its plan can be reused.
     pub(crate) fn has_cacheable_plan(&self) -> bool {
         self.begins_with(&["select", "insert", "update", "delete", "with", "values", "merge"])
     }
 }
 
-/// A statement that is alone keeps the numbers of its parameters.
+/// Splits a script. A single statement keeps the numbers of its parameters.
 pub(crate) fn split_statements<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<ScriptStatement<'a>>, ErrorInfo> {
     let parts = split(sql);
     let alone = parts.len() == 1;
     parts.into_iter().map(|part| build_statement(sql, part, params, alone)).collect()
 }
 
-/// The parameters of every statement are numbered anew: none has a gap.
+/// Splits a script and renumbers the parameters of every statement without gaps.
 #[cfg(feature = "duckdb")]
 pub(crate) fn numbered_pieces<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<ScriptStatement<'a>>, ErrorInfo> {
     split(sql).into_iter().map(|part| build_statement(sql, part, params, false)).collect()
 }
 
-/// Whether one of the statements begins with one of the words.
+/// Returns true if a statement begins with one of the words.
 #[cfg(feature = "duckdb")]
 pub(crate) fn begin(sql: &str, words: &[&str]) -> bool {
     split(sql).iter().any(|part| words.contains(&part.words[0].as_str()))
 }
 
-/// The words that stand outside of quotes and comments.
+/// Returns the words outside of quotes and comments.
 #[cfg(feature = "duckdb")]
 pub(crate) fn words(sql: &str) -> impl Iterator<Item = &str> {
     let (bytes, mut at) = (sql.as_bytes(), 0);
@@ -100,7 +99,7 @@ fn build_statement<'a>(
         let numbers = (1..=params.len()).collect();
         return Ok(ScriptStatement { sql: text.into(), params: params.to_vec(), numbers, words });
     }
-    // Of several statements each has its own parameters: they are numbered anew.
+    // Each of several statements has its own parameters, so they are renumbered.
     let (mut own, mut numbers, mut values, mut at) = (String::new(), Vec::new(), Vec::new(), part.range.start);
     for place in part.parameters {
         let number: usize = sql[place.start + 1..place.end].parse().unwrap_or(0);
@@ -123,12 +122,12 @@ fn build_statement<'a>(
 
 struct StatementPart {
     range: Range<usize>,
-    /// Where its parameters stand.
+    /// The ranges of its parameters.
     parameters: Vec<Range<usize>>,
     words: [String; 2],
 }
 
-/// The statements of a text; those that are only blanks and comments are left out.
+/// Splits a script into statements, without those that are only blanks and comments.
 fn split(sql: &str) -> Vec<StatementPart> {
     let bytes = sql.as_bytes();
     let (mut parts, mut start, mut depth, mut at) = (Vec::new(), 0, 0_usize, 0);
@@ -170,7 +169,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }
 
-/// Where the token ends that begins here. One that is never closed goes to the end: the server will say so.
+/// Returns the end of the token at `at`. An unclosed token extends to the end; the server reports it.
 fn token_end(sql: &[u8], at: usize) -> usize {
     let rest = &sql[at..];
     match rest[0] {
@@ -200,7 +199,7 @@ fn quote_end(sql: &[u8], from: usize, quote: u8, escapes: bool) -> usize {
     sql.len()
 }
 
-/// Comments of this kind may hold others.
+/// Returns the end of a block comment. Block comments nest.
 fn comment_end(sql: &[u8], from: usize) -> usize {
     let (mut at, mut depth) = (from, 0_usize);
     while at < sql.len() {
@@ -220,7 +219,7 @@ fn comment_end(sql: &[u8], from: usize) -> usize {
     sql.len()
 }
 
-/// `$1` is a parameter, `$tag$ … $tag$` a text.
+/// Returns the end of `$1` (a parameter) or `$tag$ … $tag$` (a text).
 fn dollar_end(sql: &[u8], at: usize) -> usize {
     let word = sql[at + 1..].iter().position(|byte| !is_word(*byte)).map_or(sql.len(), |length| at + 1 + length);
     if sql.get(at + 1).is_some_and(u8::is_ascii_digit) || sql.get(word) != Some(&b'$') {

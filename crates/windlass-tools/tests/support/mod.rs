@@ -1,4 +1,4 @@
-//! Calls of tools, and looks at what came of them.
+//! Helpers that call tools and inspect their outcomes.
 
 #![allow(clippy::unwrap_used, dead_code)]
 
@@ -38,7 +38,7 @@ pub(crate) async fn get(uri: &str) -> TaskOutcome {
     send(&format!(r#"{{"uri": "{uri}"}}"#)).await
 }
 
-/// An output's part, as JSON: `body.headers`.
+/// Returns a part of the output as JSON, by a path such as `body.headers`.
 pub(crate) fn part(outcome: &TaskOutcome, path: &str) -> String {
     path.split('.').try_fold(&outcome.output, |value, name| value.get(name)).map(to_json).unwrap_or_default()
 }
@@ -52,17 +52,17 @@ pub(crate) fn class(outcome: &TaskOutcome) -> (&str, &str, bool) {
     (&error.code, &error.kind, error.replied)
 }
 
-/// Everything of an outcome that somebody can see.
+/// Returns everything visible of an outcome.
 pub(crate) fn debug_text(outcome: &TaskOutcome) -> String {
     format!("{outcome:?}")
 }
 
-/// One call of a tool.
+/// Calls a tool once.
 pub(crate) async fn call_tool(tool: &impl Tool, input: &str) -> TaskOutcome {
     tool.call(call(input)).await
 }
 
-/// What came of a call, as JSON; of a failure, its code, kind and message.
+/// Returns the output of a call as JSON, or code, kind and message of its failure.
 pub(crate) fn summary(outcome: &TaskOutcome) -> String {
     match &outcome.error {
         None => to_json(&outcome.output),
@@ -70,7 +70,7 @@ pub(crate) fn summary(outcome: &TaskOutcome) -> String {
     }
 }
 
-/// A part of what the tool tells besides, as JSON: `pg.code`.
+/// Returns a part of the facts as JSON, by a path such as `pg.code`.
 pub(crate) fn fact(outcome: &TaskOutcome, path: &str) -> String {
     path.split('.').try_fold(&outcome.facts, |value, name| value.get(name)).map(to_json).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! TLS against a local server with a certificate of its own. `tests/tls` holds that certificate, valid for a century.
+//! TLS against a local server with a self-signed certificate in `tests/tls`, which is valid for a century.
 
 use hyper::header::HeaderValue;
 use rustls::ServerConfig;
