@@ -1,5 +1,5 @@
-//! `schedule` and `webhook` under `x-windlass`, for dialects that have no triggers of their own. They become triggers of the
-//! plan, as those of other dialects do.
+//! `schedule` and `webhook` under `x-windlass`, for dialects that have no triggers. They become triggers of the
+//! plan, like those of other dialects.
 
 use windlass_core::Limits;
 use windlass_core::plan::{SourceSpan, Trigger};
@@ -8,7 +8,7 @@ use windlass_value::{Map, Timestamp, Value};
 
 use crate::schedule::{NEVER_FIRES, Schedule, zone_problem};
 
-/// What a dialect calls these problems.
+/// The diagnostic codes that a dialect uses for these problems.
 #[derive(Clone, Copy, Debug)]
 pub struct TriggerProblemCodes {
     pub unknown_key: &'static str,
@@ -18,14 +18,14 @@ pub struct TriggerProblemCodes {
     pub over_limit: &'static str,
 }
 
-/// The nodes of `x-windlass` that are about triggers.
+/// The nodes of `x-windlass` that declare triggers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TriggerExtension<'n> {
     pub schedule: Option<&'n SyntaxNode>,
     pub webhook: Option<&'n SyntaxNode>,
 }
 
-/// Rules for what was missed.
+/// Rules for missed fire times.
 const CATCH_UP: [&str; 3] = ["none", "last", "all"];
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
@@ -37,7 +37,7 @@ const CRON_HINT: &str = "five fields: minute, hour, day of the month, month, day
 const SCHEDULE_HINT: &str = "write schedule: \"30 2 * * 1-5\", or {cron: \"30 2 * * 1-5\", timeZone: Europe/Berlin}";
 
 impl TriggerExtension<'_> {
-    /// The triggers, and every problem of them.
+    /// Returns the triggers and reports every problem.
     pub fn triggers(self, limits: &Limits, codes: TriggerProblemCodes, found: &mut Diagnostics) -> Vec<Trigger> {
         let bounds = (limits.max_trigger_concurrency, limits.max_trigger_queued_runs);
         let mut reader = TriggerReader { codes, found, bounds, triggers: Vec::new() };
@@ -57,7 +57,7 @@ impl TriggerExtension<'_> {
     }
 }
 
-/// One of them, or a list.
+/// Returns a single node or the items of a list.
 fn as_list(node: Option<&SyntaxNode>) -> &[SyntaxNode] {
     node.map_or(&[], |node| node.as_list().unwrap_or(std::slice::from_ref(node)))
 }
@@ -65,7 +65,7 @@ fn as_list(node: Option<&SyntaxNode>) -> &[SyntaxNode] {
 struct TriggerReader<'d> {
     codes: TriggerProblemCodes,
     found: &'d mut Diagnostics,
-    /// Runs of a trigger at once, and runs that wait.
+    /// Maximum number of concurrent runs of a trigger, and of queued runs.
     bounds: (i64, i64),
     triggers: Vec<(Trigger, Span)>,
 }

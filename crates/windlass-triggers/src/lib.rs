@@ -1,7 +1,7 @@
-//! What starts runs by itself, as definitions write it.
+//! Triggers of runs, as definitions declare them.
 //!
-//! - `schedule` when a trigger fires: a recurrence or a cron expression, and a time, give the next time
-//! - `extension` triggers of dialects that have none of their own: `schedule` and `webhook` under `x-windlass`
+//! - `schedule` fire times: computes the next time from a recurrence or a cron expression and a time
+//! - `extension` triggers for dialects that have none: `schedule` and `webhook` under `x-windlass`
 
 mod extension;
 pub mod schedule;

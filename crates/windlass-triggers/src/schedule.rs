@@ -1,9 +1,9 @@
-//! When a trigger fires by itself. Pure: a schedule and a time give the next time.
+//! Fire times of schedules. Pure: computes the next time from a schedule and a time.
 //!
-//! Days, weeks, months and years are those of the clocks in the schedule's zone: eight in the morning stays eight in the
-//! morning. A time that the clocks skip is taken as much later as they are put forward, and by a cron expression as soon as
-//! they go on; one that they show twice counts the first time only. Seconds, minutes and hours are spans of real time, also
-//! in a cron expression that leaves the hour open.
+//! Days, weeks, months and years follow local time in the schedule's zone: eight in the morning stays eight in the
+//! morning. A local time that daylight saving skips is shifted forward by the length of the gap, and by a cron
+//! expression to the end of the gap; a local time that occurs twice counts the first time only. Seconds, minutes
+//! and hours are spans of real time, also in a cron expression that leaves the hour open.
 
 use std::str::FromStr;
 
@@ -15,13 +15,13 @@ use jiff::{Timestamp as Instant, ToSpan, Zoned};
 use windlass_core::plan::Trigger;
 use windlass_value::{Timestamp, Value};
 
-/// How far ahead it is looked for a day that fits.
+/// Maximum number of days searched for a matching day.
 const MAX_SEARCH_DAYS: i32 = 366 * 30;
 
-/// Days of the week and of the year come together in every way within so many years.
+/// Years within which every combination of weekday and day of the year occurs.
 const CYCLE: std::ops::Range<i16> = 2024..2052;
 
-/// What is said of a schedule whose time is never there.
+/// The message for a schedule that never fires.
 pub const NEVER_FIRES: &str = "the time of this schedule never comes";
 
 #[derive(Clone, Debug)]
@@ -34,17 +34,17 @@ pub enum Schedule {
 pub struct Recurrence {
     frequency: Frequency,
     interval: i64,
-    /// From here it is counted. Nothing fires before it.
+    /// Start of counting. Nothing fires before it.
     anchor: Zoned,
-    /// The anchor itself is a time to fire at.
+    /// The anchor itself is a fire time.
     from_anchor: bool,
     end: Option<Timestamp>,
     hours: Vec<i8>,
     minutes: Vec<i8>,
     week_days: Vec<Weekday>,
-    /// From the end if they are less than 0.
+    /// Counted from the end of the month if negative.
     month_days: Vec<i8>,
-    /// Which one of a month; from the end if it is less than 0.
+    /// The n-th weekday of a month; counted from the end if negative.
     occurrences: Vec<(Weekday, i8)>,
 }
 
@@ -58,7 +58,7 @@ enum Frequency {
 }
 
 impl Schedule {
-    /// What the settings of a trigger say, if they say anything of it. A recurrence without a start is counted from
+    /// Reads the schedule from the settings of a trigger, if there is one. A recurrence without a start is counted from
     /// `registered`.
     pub fn from_trigger(trigger: &Trigger, registered: Timestamp) -> Result<Option<Schedule>, String> {
         let text = |name: &str| trigger.settings.get(name).and_then(Value::as_str);
@@ -69,17 +69,17 @@ impl Schedule {
         }
     }
 
-    /// A cron expression of five fields, or of six with seconds first.
+    /// Parses a cron expression of five fields, or of six with seconds first.
     pub fn cron(text: &str, zone: Option<&str>) -> Result<Schedule, String> {
         let parser = CronParser::builder().seconds(Seconds::Optional).build();
-        // What the library says of it is about its own parts.
+        // The library's message is about its own internals.
         let cron = parser.parse(text).map_err(|_| format!("`{text}` is no cron expression"))?;
         Ok(Schedule::Cron { cron: Box::new(cron), zone: find_zone(zone)? })
     }
 
     pub(crate) fn recurrence(settings: &Value, registered: Timestamp) -> Result<Schedule, String> {
         let text = |name: &str| settings.get(name).and_then(Value::as_str).map(str::trim);
-        // The front has found the zone that a name of Windows stands for.
+        // The compiler has already resolved Windows zone names.
         let zone = find_zone(text("zone").or_else(|| text("timeZone")))?;
         let frequency = match text("frequency").map(str::to_ascii_lowercase).as_deref() {
             Some("second") => Frequency::Seconds(1),
@@ -128,7 +128,7 @@ impl Schedule {
         })))
     }
 
-    /// Whether there is any time that fits. Asked before a search: one that finds nothing takes very long.
+    /// Returns whether any time matches. Checked before a search, because a search without a result takes very long.
     pub fn ever_fires(&self) -> bool {
         match self {
             Schedule::Every(recurrence) => recurrence.ever_fires(),
@@ -136,12 +136,12 @@ impl Schedule {
         }
     }
 
-    /// The schedule, if its time ever comes.
+    /// Returns the schedule if it ever fires.
     pub fn if_ever_fires(self) -> Result<Schedule, String> {
         if self.ever_fires() { Ok(self) } else { Err(NEVER_FIRES.to_owned()) }
     }
 
-    /// The first time after this one.
+    /// Returns the first fire time after this one.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         match self {
             Schedule::Every(recurrence) => recurrence.next(after),
@@ -168,7 +168,7 @@ fn has_a_day(cron: &Cron) -> bool {
 }
 
 impl Recurrence {
-    /// Apart from its end: one that is over has come.
+    /// Returns whether it ever fires, regardless of its end: an expired recurrence has fired.
     fn ever_fires(&self) -> bool {
         let anchor = Timestamp(self.anchor.timestamp().as_microsecond());
         let far = Timestamp(anchor.0.saturating_add(i64::from(MAX_SEARCH_DAYS) * 86_400 * 1_000_000));
@@ -178,7 +178,7 @@ impl Recurrence {
 
     fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let anchor = Timestamp(self.anchor.timestamp().as_microsecond());
-        // One that begins at a given time fires at that time as well.
+        // A recurrence with a given start time fires at that time as well.
         let first = if self.from_anchor { Timestamp(anchor.0 - 1) } else { anchor };
         let after = after.max(first);
         let next = match self.frequency {
@@ -192,7 +192,7 @@ impl Recurrence {
         self.end.is_none_or(|end| next <= end).then_some(next)
     }
 
-    /// Day by day, from the one before: what the clocks skip may have gone over midnight.
+    /// Searches day by day, from the day before: a skipped local time may have been shifted over midnight.
     fn next_day(&self, after: Timestamp) -> Option<Timestamp> {
         let zone = self.anchor.time_zone();
         let mut date = zoned(after, zone).ok()?.date().yesterday().ok()?;
@@ -255,7 +255,7 @@ impl Recurrence {
     fn matches_day_of_month(&self, date: Date, anchor: Date) -> bool {
         let last = date.days_in_month();
         if self.month_days.is_empty() && self.occurrences.is_empty() {
-            // Counted in months, a day that a month does not have is its last.
+            // Counted in months, a day that a month does not have becomes its last day.
             return date.day() == anchor.day().min(last);
         }
         let from_end = date.day() - last - 1;
@@ -290,7 +290,7 @@ fn week_day(name: &str) -> Result<Weekday, String> {
     found.map(|(_, day)| *day).ok_or_else(|| format!("`{name}` is no day of the week"))
 }
 
-/// What is wrong with the name of a zone, if something is, and what was probably meant.
+/// Returns the problem with a zone name, if there is one, and what was probably meant.
 pub fn zone_problem(name: &str) -> Option<(String, String)> {
     let message = find_zone(Some(name)).err()?;
     let names: Vec<String> = jiff::tz::TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect();
@@ -298,7 +298,7 @@ pub fn zone_problem(name: &str) -> Option<(String, String)> {
     Some((message, hint.unwrap_or_else(|| "a name such as `Europe/Berlin` or `UTC`".to_owned())))
 }
 
-/// The rules of zones come with the program: two servers must not differ.
+/// Finds a time zone. The zone rules are part of the program: two servers must not differ.
 fn find_zone(name: Option<&str>) -> Result<TimeZone, String> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
     let found = jiff::tz::TimeZoneDatabase::bundled().get(name);
@@ -310,7 +310,7 @@ fn zoned(at: Timestamp, zone: &TimeZone) -> Result<Zoned, String> {
     Ok(instant.to_zoned(zone.clone()))
 }
 
-/// With an offset a moment; without one what the clocks of the zone show.
+/// Parses a time: with an offset it is an instant, without one it is local time in the zone.
 fn parse_time(text: &str, zone: &TimeZone) -> Result<Zoned, String> {
     let unreadable = || format!("`{text}` is no time: write it as 2030-01-01T08:00:00Z");
     if let Ok(instant) = Instant::from_str(text) {

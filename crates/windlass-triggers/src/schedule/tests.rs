@@ -1,4 +1,4 @@
-//! Table cases, and what must hold of every schedule around changes of the clocks.
+//! Table cases, and properties of every schedule around daylight saving changes.
 
 use proptest::prelude::*;
 use windlass_value::parse_json;
@@ -46,7 +46,7 @@ fn recurrences_match_the_table() {
         (r#"{"frequency": "Week", "interval": 2, "startTime": "2026-01-05T09:00:00Z", "schedule": {"weekDays": ["Monday", "Friday"]}}"#.into(), "2026-01-01T00:00:00Z", &[
             "2026-01-05T09:00:00Z", "2026-01-09T09:00:00Z", "2026-01-19T09:00:00Z", "2026-01-23T09:00:00Z",
         ]),
-        // A month's end: counted in months the last day it has, written down only where it is.
+        // A month's end: counted in months it is the last day of the month; a written day occurs only where it exists.
         (r#"{"frequency": "Month", "interval": 1, "startTime": "2026-01-31T12:00:00Z"}"#.into(), "2026-01-31T12:00:00Z", &[
             "2026-02-28T12:00:00Z", "2026-03-31T12:00:00Z", "2026-04-30T12:00:00Z",
         ]),
@@ -62,7 +62,7 @@ fn recurrences_match_the_table() {
         (r#"{"frequency": "Year", "interval": 1, "startTime": "2024-02-29T00:00:00Z"}"#.into(), "2024-03-01T00:00:00Z", &[
             "2025-02-28T00:00:00Z", "2026-02-28T00:00:00Z",
         ]),
-        // The clocks are put forward on 2026-03-29 at 02:00, and back on 2026-10-25 at 03:00.
+        // The clocks go forward on 2026-03-29 at 02:00, and back on 2026-10-25 at 03:00.
         (format!(r#"{{"frequency": "Day", "interval": 1, {berlin}, "startTime": "2026-03-28T02:30:00"}}"#), "2026-03-27T00:00:00Z", &[
             "2026-03-28T01:30:00Z", "2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z",
         ]),
@@ -96,26 +96,26 @@ fn cron_expressions_use_local_time_of_their_zone() {
     assert!(Schedule::cron("* * * * *", Some("Mars/Phobos")).is_err_and(|why| why.contains("Mars/Phobos")));
 }
 
-/// What a cron expression means when the clocks change: each wanted time of the day once, and real hours in between.
+/// Cron expressions across daylight saving changes: each requested time of day once, and real hours in between.
 #[test]
 fn cron_expressions_handle_daylight_saving_changes() {
     let berlin = Some("Europe/Berlin");
     let cases: Vec<(&str, Option<&str>, &str, &[&str])> = vec![
-        // Put forward on 2026-03-29 at 02:00 to 03:00: 02:30 is not there, and comes with the first moment that is.
+        // Forward on 2026-03-29 from 02:00 to 03:00: 02:30 does not exist and fires at the first moment that does.
         (
             "30 2 * * *",
             berlin,
             "2026-03-28T00:00:00Z",
             &["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"],
         ),
-        // Put back on 2026-10-25 at 03:00 to 02:00: 02:30 is there twice, and counts the first time.
+        // Back on 2026-10-25 from 03:00 to 02:00: 02:30 occurs twice and counts the first time.
         (
             "30 2 * * *",
             berlin,
             "2026-10-24T00:00:00Z",
             &["2026-10-24T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"],
         ),
-        // Every hour and every half an hour of real time, through both.
+        // Every hour and every half hour of real time, through both changes.
         ("0 * * * *", berlin, "2026-03-29T00:00:00Z", &["2026-03-29T01:00:00Z", "2026-03-29T02:00:00Z"]),
         (
             "0 * * * *",
@@ -129,7 +129,7 @@ fn cron_expressions_handle_daylight_saving_changes() {
             "2026-10-25T00:00:00Z",
             &["2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:00:00Z"],
         ),
-        // Half an hour is put forward here, and midnight is not there elsewhere.
+        // Here the clocks go forward by half an hour; elsewhere midnight does not exist.
         (
             "15 2 * * *",
             Some("Australia/Lord_Howe"),
@@ -152,7 +152,7 @@ fn cron_expressions_handle_daylight_saving_changes() {
 const ZONES: [&str; 5] = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago"];
 
 proptest! {
-    /// Wherever one looks from, the times are the same ones in the same order; no day has more than were asked for.
+    /// From any starting point the times are the same in the same order; no day has more fire times than requested.
     #[test]
     fn the_next_time_does_not_depend_on_the_starting_point(
         zone in 0usize..5, hour in 0i64..24, minute in 0i64..60, second_hour in 0i64..24, start in 1_700_000_000i64..1_800_000_000, skip in 0i64..100_000_000,
@@ -168,11 +168,11 @@ proptest! {
         let second = schedule.next(first).expect("and another");
         prop_assert!(from < first && first < second);
         prop_assert!(second.0 - first.0 <= 50 * 3_600 * 1_000_000, "about a day apart at most");
-        // From anywhere in between it is the same one.
+        // From any time in between the result is the same.
         let between = Timestamp(first.0 + (second.0 - first.0) / 2);
         prop_assert_eq!(schedule.next(between), Some(second));
         prop_assert_eq!(schedule.next(Timestamp(first.0 - 1)), Some(first));
-        // The clocks show what was asked for, unless they skip it.
+        // Local time matches the request, unless daylight saving skips it.
         let zone = find_zone(Some(ZONES[zone])).expect("a zone");
         let shown = zoned(first, &zone).expect("in range").datetime();
         let asked = i64::from(shown.minute()) == minute && [hour, second_hour].contains(&i64::from(shown.hour()));
