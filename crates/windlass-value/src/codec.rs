@@ -1,7 +1,7 @@
-//! The canonical binary form: what blobs are hashed by and what snapshots and journals hold.
+//! The canonical binary encoding: blobs are hashed by it, and snapshots and journals hold it.
 //!
-//! One tag byte, then lengths as variable-length integers. Unlike JSON it can hold a [`Stored`] reference, which
-//! therefore can never be forged by a document or a reply.
+//! One tag byte, then lengths as variable-length integers. Unlike JSON it can hold a [`StoredValue`] reference, so a
+//! document or a reply can never forge one.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const LIST: u8 = 7;
 const MAP: u8 = 8;
 const STORED: u8 = 9;
 
-/// Deeper values are refused when read; documents and replies are refused earlier.
+/// Maximum nesting depth on decoding; documents and replies are limited earlier.
 const MAX_DEPTH: usize = 512;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -171,7 +171,7 @@ impl<'a> ValueDecoder<'a> {
         std::str::from_utf8(slice).map(Arc::from).map_err(|_| self.fail("text that is not UTF-8"))
     }
 
-    /// A number of elements, each at least a byte: a larger one is damage, not an allocation.
+    /// Reads a number of elements, each at least a byte long: a larger number is damage and must not cause an allocation.
     fn count(&mut self) -> Result<usize, DecodeError> {
         let count = self.uint()? as usize;
         match count <= self.bytes.len() - self.at {

@@ -1,4 +1,4 @@
-//! Numbers by their decimal digits: what numbers of different kinds are compared by, and printed from.
+//! Numbers as decimal digits, for comparing and printing numbers of different kinds.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// Of a number; a float stands for the shortest digits that give it again.
+    /// Returns the digits of a number; a float stands for its shortest round-trip digits.
     pub fn from_value(value: &Value) -> Option<Digits> {
         match value {
             Value::Int(number) => Digits::parse(&number.to_string()),
@@ -24,7 +24,7 @@ impl Digits {
         }
     }
 
-    /// Digits with an optional sign, point and exponent.
+    /// Parses digits with an optional sign, point and exponent.
     pub fn parse(text: &str) -> Option<Digits> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
@@ -54,7 +54,7 @@ impl Digits {
         self.digits.is_empty()
     }
 
-    /// Rounds to so many digits after the point, or before it if negative; halves go away from zero.
+    /// Rounds to `places` digits after the point, or before it if negative; halves round away from zero.
     pub fn round(&mut self, places: i64) {
         let kept = self.point.saturating_add(places);
         let Ok(kept) = usize::try_from(kept) else {

@@ -1,29 +1,29 @@
-//! The door between expressions and the state they read. An expression sees a [`Scope`] and nothing else: no host object,
-//! no clock but the tick's, no randomness but the tick's.
+//! The interface between expressions and the state they read. An expression sees an [`EvalScope`] and nothing else:
+//! no host object, no clock and no randomness except the tick's.
 
 use std::sync::Arc;
 
 use crate::{BlobHash, StoredValue, Timestamp, Value};
 
-/// How an expression's source is to be read.
+/// The way in which an expression's source is interpreted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum ExpressionMode {
     /// A tree of literals with expressions at its leaves; the result keeps its type.
     Value,
-    /// Must give a boolean.
+    /// Must evaluate to a boolean.
     Condition,
     /// A loop's own condition: results of nodes that have not run yet, and their properties, are null.
     LoopCondition,
-    /// A condition over what may not be there: whatever is missing makes the whole of it false. A language compiles it as a
-    /// condition and reports [`EvalErrorKind::Missing`]; whoever evaluates it takes that for a no.
+    /// A condition over optional data: anything missing makes the whole condition false. A language compiles it as a
+    /// condition and reports [`EvalErrorKind::Missing`]; the evaluator treats that as false.
     Guard,
 }
 
-/// An expression language: text to something that can be evaluated. Pure, parses once.
+/// An expression language: compiles text into an expression. Pure; parses once.
 pub trait Language: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// All problems at once.
+    /// Compiles a source. The error holds all problems.
     fn compile(&self, source: &Value, mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>>;
 }
 
@@ -32,23 +32,23 @@ pub trait Expression: Send + Sync {
     fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError>;
 }
 
-/// What an expression may still spend. Fuel is counted, never time, so that a replay stops at the same place.
+/// The remaining budget of an evaluation. Fuel counts steps, never time, so that a replay stops at the same step.
 #[derive(Debug, Clone)]
 pub struct Meter {
     pub fuel: u64,
-    /// The most bytes that one result may have, roughly.
+    /// Maximum size of one result, in approximate bytes.
     pub max_output_bytes: usize,
     pub caps: MeterCaps,
 }
 
-/// What single functions and languages are held to besides. The default is no cap: fuel is spent on all of it.
+/// Additional caps of single functions and languages. The default is no cap: fuel is spent on all of them.
 #[derive(Debug, Clone, Copy)]
 pub struct MeterCaps {
-    /// What one evaluation of a CEL expression may cost.
+    /// Maximum cost of one evaluation of a CEL expression.
     pub max_cel_cost: u64,
-    /// Numbers that `range` may give.
+    /// Maximum number of numbers that `range` returns.
     pub max_range_items: usize,
-    /// Nodes of an XML text that is read.
+    /// Maximum number of nodes of a parsed XML text.
     pub max_xml_nodes: u32,
 }
 
@@ -68,7 +68,7 @@ impl Meter {
         Meter { caps, ..self }
     }
 
-    /// Takes `amount`, or says that it has run out.
+    /// Takes `amount` from the fuel, or fails if it has run out.
     pub fn spend(&mut self, amount: u64) -> Result<(), EvalError> {
         match self.fuel.checked_sub(amount) {
             Some(left) => {
@@ -98,55 +98,59 @@ impl Meter {
     }
 }
 
-/// Which variables a name is looked up in.
+/// The variables in which a name is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Level {
-    /// The run's own: declared variables, `ctx`.
+    /// Variables of the run: declared variables, `ctx`.
     Run,
-    /// The step that is being run: `vars`.
+    /// Variables of the running step: `vars`.
     Step,
-    /// The loop turn: `iter`.
+    /// Variables of the loop iteration: `iter`.
     Iteration,
-    /// Innermost first, through all of them.
+    /// All levels, innermost first.
     Any,
 }
 
-/// What an expression can see. Getting a value costs a reference count.
+/// The state visible to an expression. Getting a value costs a reference count.
 pub trait EvalScope {
     fn variable(&self, level: Level, name: &str) -> Option<Value>;
-    /// A name that the place of the expression gives a meaning: no variable can hide it, and it hides none, since a
-    /// language says which of its words mean such a name. [`Level::Any`] has them too, for languages without such words.
+    /// Returns a name that the position of the expression defines.
+    ///
+    /// No variable can hide it, and it hides none, since each language defines which of its words mean such a name.
+    /// [`Level::Any`] includes them, for languages without such words.
     fn local(&self, _name: &str) -> Option<Value> {
         None
     }
-    /// A node that has ended in this scope or an enclosing one: the exact name first, then in any letter case.
+    /// Returns a node that has ended in this scope or an enclosing one: the exact name first, then ignoring case.
     fn node(&self, name: &str) -> Option<NodeView>;
-    /// The same, seen from outside of the `owners` innermost nodes that have opened a scope: what is inside of them hides
-    /// nothing.
+    /// Returns a node as seen from outside the `_scope_owners` innermost nodes that have opened a scope: nodes inside
+    /// them hide nothing.
     fn node_outside(&self, _scope_owners: usize, name: &str) -> Option<NodeView> {
         self.node(name)
     }
-    /// A node inside a loop that has ended, if the loop wrote it down. Asked after [`Scope::node`]; a name that means a
-    /// node of this scope or an enclosing one never means another inside a loop.
+    /// Returns a node inside a loop that has ended, if the loop recorded it.
+    ///
+    /// It is consulted after [`EvalScope::node`]; a name that means a node of this scope or an enclosing one never means
+    /// another inside a loop.
     fn node_in_loop(&self, _name: &str) -> Option<LoopInnerNode> {
         None
     }
-    /// The direct children of a node that have ended, in declaration order.
+    /// Returns the direct children of a node that have ended, in declaration order.
     fn children(&self, name: &str) -> Option<Vec<(Arc<str>, NodeView)>>;
-    /// The innermost loop, or the enclosing loop of that name (any letter case).
+    /// Returns the innermost loop, or the enclosing loop of that name (ignoring case).
     fn iteration(&self, loop_name: Option<&str>) -> Option<IterationView>;
     fn run(&self) -> &RunView;
-    /// The name of what starts runs, if there is just one.
+    /// Returns the name of the trigger, if there is exactly one.
     fn trigger(&self) -> Option<Arc<str>> {
         None
     }
     fn now(&self) -> Timestamp;
-    /// The next random number of this tick. The same tick gives the same numbers.
+    /// Returns the next random number of this tick. The same tick yields the same numbers.
     fn random(&self) -> u64;
-    /// The content of a stored value, for a chunked list the table of its chunks; [`EvalErrorKind::NeedBlobs`] when it is
-    /// not at hand.
+    /// Returns the content of a stored value, for a chunked list the table of its chunks; fails with
+    /// [`EvalErrorKind::NeedBlobs`] when it is not loaded.
     fn blob(&self, stored: &StoredValue) -> Result<Value, EvalError>;
-    /// All variables of a level, for languages in which the level itself is a value, and for messages.
+    /// Returns all variables of a level, for languages in which the level itself is a value, and for messages.
     fn variables(&self, _level: Level) -> Vec<(Arc<str>, Value)> {
         Vec::new()
     }
@@ -165,47 +169,47 @@ pub struct NodeView {
     pub attempts: u32,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
-    /// For a loop: what it wrote down of its turns.
+    /// For a loop: its recorded iterations.
     pub iteration_records: IterationRecords,
-    /// How many entries of a record are the body's own nodes, in order; all if nothing is said. Others follow them.
+    /// The number of entries of a record that are nodes of the body, in order; `None` means all. Others follow them.
     pub body_nodes: Option<usize>,
-    /// What the jobs inside have used, if that was counted.
+    /// Usage of the jobs inside, if it was counted.
     pub usage: Value,
 }
 
-/// Where a loop that has ended wrote a node of its turns down.
+/// A node recorded by a loop that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoopInnerNode {
     pub name: Arc<str>,
     pub loop_node: NodeView,
-    /// Which entry of each record it is.
+    /// The index of its entry in each record.
     pub record_index: usize,
 }
 
-/// What a loop wrote down of its turns, if it was asked to.
+/// The iterations that a loop has recorded, if it was configured to.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum IterationRecords {
     #[default]
     None,
-    /// The last turn's record.
+    /// The last iteration's record.
     Last(Value),
-    /// A list, perhaps a stored one, with a record of each turn.
+    /// A list, perhaps a stored one, with a record of each iteration.
     All(Value),
 }
 
-/// A loop turn as expressions see it.
+/// A loop iteration as expressions see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IterationView {
     pub loop_name: Arc<str>,
-    /// In the body the 0-based turn; in a condition the number of turns completed.
+    /// In the body the 0-based iteration; in a condition the number of completed iterations.
     pub iteration_index: u64,
     pub item: Value,
-    /// What the previous turn gave; null at first.
+    /// The result of the previous iteration; null at first.
     pub previous: Value,
     pub loop_started_at: Timestamp,
-    /// What the definition calls the item.
+    /// The name that the definition gives the item.
     pub item_name: Option<Arc<str>>,
-    /// How many items there are in all; None for a loop without any.
+    /// The total number of items; `None` for a loop without items.
     pub count: Option<u64>,
 }
 
@@ -213,18 +217,18 @@ pub struct IterationView {
 pub struct RunView {
     pub id: Arc<str>,
     pub name: Arc<str>,
-    /// What the run was started with.
+    /// The input of the run.
     pub input: Value,
-    /// What came with the input, when a trigger was told of it: `headers`, `queries`. Null if nothing did.
+    /// Metadata that came with the input of a trigger: `headers`, `queries`. Null if there was none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub trigger_metadata: Value,
     /// Declared parameters with their values.
     pub parameters: Value,
     pub started_at: Timestamp,
-    /// The run that called this one.
+    /// The parent run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Arc<str>>,
-    /// What it shares with its parent and all other runs that come from the same one; None is its own id.
+    /// The id shared with the parent run and all other runs of the same run tree; `None` stands for the run's own id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Arc<str>>,
 }
@@ -250,19 +254,19 @@ impl RunView {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EvalErrorKind {
-    /// A property, variable, node or loop that is not there.
+    /// A property, variable, node or loop does not exist.
     Missing,
-    /// A value of the wrong kind, or out of range.
+    /// A value has the wrong kind or is out of range.
     Type,
-    /// Content that a schema does not allow.
+    /// A schema does not allow the content.
     Invalid,
-    /// Fuel, depth or size.
+    /// Fuel, depth or size is exhausted.
     Limit,
     /// Not an error of the expression: blobs must be loaded first, then the evaluation is repeated.
     NeedBlobs,
 }
 
-/// Why an evaluation gave no value: a kind, a sentence, the expression, a hint.
+/// The reason why an evaluation gave no value: a kind, a message, the expression and a hint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvalError {
     pub kind: EvalErrorKind,
@@ -287,21 +291,21 @@ impl EvalError {
         self
     }
 
-    /// The innermost expression that set itself stays.
+    /// Sets the expression unless an inner one has already set itself.
     pub fn with_expression(mut self, expression: &str) -> EvalError {
         self.expression.get_or_insert_with(|| expression.to_owned());
         self
     }
 }
 
-/// Why a source is not an expression of its language.
+/// The reason why a source is not an expression of its language.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompileError {
     pub message: String,
     pub hint: Option<String>,
-    /// Where in the source tree: keys and indexes from the root to the string.
+    /// The location in the source tree: keys and indexes from the root to the string.
     pub pointer: Vec<PathPart>,
-    /// Bytes of that string's text.
+    /// Byte range within that string's text.
     pub range: std::ops::Range<usize>,
 }
 

@@ -1,24 +1,24 @@
-//! Names that programs are written with: the same few texts become names of fields and events over and over.
+//! Interned static names: the same few strings become names of fields and events over and over.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Places for names; two that share one take turns.
+/// Number of cache slots; two names that share a slot evict each other.
 const SLOTS: usize = 256;
 
-/// A text of the program, and the same as a value has it.
+/// A string literal and its shared form.
 type InternedName = (&'static str, Arc<str>);
 
 thread_local! {
     static INTERNED: RefCell<Vec<Option<InternedName>>> = RefCell::new(vec![None; SLOTS]);
 }
 
-/// A text that is part of the program, as a name. It is made once for each thread, as a rule.
+/// Returns a string literal as a shared name. The name is usually created once per thread.
 pub fn interned(text: &'static str) -> Arc<str> {
     let at = text.as_ptr() as usize;
     let slot = (at ^ (at >> 8) ^ text.len()) % SLOTS;
     INTERNED.with_borrow_mut(|slots| match &mut slots[slot] {
-        // The same place in the program: not even compared letter by letter.
+        // The same address in the program: no need to compare the characters.
         Some((same, name)) if std::ptr::eq(*same, text) => name.clone(),
         other => {
             let name: Arc<str> = text.into();

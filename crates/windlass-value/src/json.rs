@@ -1,4 +1,4 @@
-//! JSON in and out, and serde for values: plain JSON towards people, the canonical form towards the journal.
+//! JSON input and output, and serde for values: plain JSON for readers, the canonical encoding for the journal.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::{Map, Value, codec};
 
 pub(crate) const PRIVATE_NUMBER: &str = "$serde_json::private::Number";
 
-/// JSON that could not be read: where and why.
+/// A JSON syntax error and its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not valid JSON at line {line}, column {column}: {message}")]
 pub struct JsonError {
@@ -20,7 +20,7 @@ pub struct JsonError {
     pub message: String,
 }
 
-/// Reads JSON; nesting beyond 128 is refused.
+/// Parses JSON; nesting beyond 128 is refused.
 pub fn parse_json(text: &str) -> Result<Value, JsonError> {
     serde_json::from_str(text).map_err(|error| JsonError {
         line: error.line(),
@@ -29,7 +29,7 @@ pub fn parse_json(text: &str) -> Result<Value, JsonError> {
     })
 }
 
-/// Compact JSON. A stored value shows as `{"ref": {…}}`.
+/// Formats compact JSON. A stored value is shown as `{"ref": {…}}`.
 pub fn to_json(value: &Value) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
@@ -38,8 +38,9 @@ pub fn to_json_pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| "null".to_owned())
 }
 
-/// A float in text, outside of JSON: the shortest that gives the number again. Whole numbers have no point, and there
-/// is an exponent where .NET has one.
+/// Formats a float outside of JSON: the shortest text that parses to the same number.
+///
+/// Whole numbers have no point, and there is an exponent where .NET has one.
 pub fn format_float(number: f64) -> String {
     let size = number.abs();
     if number == 0.0 || (1e-4..1e15).contains(&size) {
@@ -171,7 +172,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<Arc<str>>()? {
-            // With arbitrary precision, serde_json hands a number over as a map with this one private key.
+            // With arbitrary precision, serde_json passes a number as a map with this one private key.
             if &*key == PRIVATE_NUMBER && map.is_empty() {
                 let text: String = access.next_value()?;
                 return number_from_text(&text).ok_or_else(|| de::Error::custom("a number that is none"));
@@ -182,8 +183,9 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 }
 
-/// Integers within i64, floats that are finite; any other number keeps its text. None if it is no number: a text can have
-/// the private key, too.
+/// Parses a number: integers within i64, finite floats; any other number keeps its text.
+///
+/// Returns `None` if it is not a number: a document can contain the private key, too.
 pub(crate) fn number_from_text(text: &str) -> Option<Value> {
     let number = match text.contains(['.', 'e', 'E']) {
         false => text.parse().ok().map(Value::Int),

@@ -1,7 +1,8 @@
 //! One value type for every dialect, and the trait through which expressions read state.
 //!
-//! Cloning a [`Value`] is a reference count, so scopes, events and snapshots share payloads. There is no NaN and no
-//! infinity: a float that is not finite cannot be made. `1 == 1.0`, yet `1.0` keeps its point when printed.
+//! Cloning a [`Value`] costs a reference count, so scopes, events and snapshots share payloads. There is no NaN and
+//! no infinity: a float that is not finite cannot be constructed. `1 == 1.0`, yet `1.0` keeps its point when
+//! printed.
 
 mod codec;
 mod digits;

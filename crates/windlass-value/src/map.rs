@@ -1,4 +1,4 @@
-//! An object: keys in the order they were written, found by name.
+//! An object type: keys keep their order and are found by name.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use indexmap::IndexMap;
 
 use crate::Value;
 
-/// Up to so many keys are compared one by one: that is faster than a hash, and most objects have fewer.
+/// Maximum number of keys that are compared one by one: faster than hashing, and most objects have fewer.
 const MAX_LISTED_KEYS: usize = 12;
 
-/// Keys keep the place of their first insertion.
+/// An ordered object. Keys keep the position of their first insertion.
 #[derive(Clone, Debug)]
 pub struct Map(Entries);
 
@@ -55,7 +55,7 @@ impl Map {
         self.get(key).is_some()
     }
 
-    /// Replaces the value of a key that is there, in its place; appends one that is not.
+    /// Replaces the value of an existing key at its position; appends a new key.
     pub fn insert(&mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Option<Value> {
         let (key, value) = (key.into(), value.into());
         match &mut self.0 {
@@ -76,7 +76,7 @@ impl Map {
         }
     }
 
-    /// Removes a key; the order of the others stays.
+    /// Removes a key; the order of the others is preserved.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         match &mut self.0 {
             Entries::Listed(list) => {
@@ -105,7 +105,7 @@ impl Map {
         }
     }
 
-    /// The values in their order, to be changed where they are.
+    /// Returns the entries in order, with mutable values.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Arc<str>, &mut Value)> {
         match &mut self.0 {
             Entries::Listed(list) => Either::Listed(list.iter_mut().map(|(key, value)| (&*key, value))),
@@ -128,7 +128,7 @@ impl Map {
 
 type Entry = (Arc<str>, Value);
 
-/// The entries in their order.
+/// Iterator over the entries in order.
 pub struct MapIter<'a>(Either<std::slice::Iter<'a, Entry>, indexmap::map::Iter<'a, Arc<str>, Value>>);
 
 pub struct MapIntoIter(Either<std::vec::IntoIter<Entry>, indexmap::map::IntoIter<Arc<str>, Value>>);
@@ -221,7 +221,7 @@ impl IntoIterator for Map {
     }
 }
 
-/// Two objects are equal when they have the same keys with equal values, in whatever order.
+/// Two objects are equal when they have the same keys with equal values, in any order.
 impl PartialEq for Map {
     fn eq(&self, other: &Map) -> bool {
         self.len() == other.len() && self.iter().all(|(key, value)| other.get(key) == Some(value))
@@ -232,7 +232,7 @@ impl PartialEq for Map {
 mod tests {
     use super::*;
 
-    /// The same whether its keys are listed or hashed: what is there, in which order, and what comes back.
+    /// Listed and hashed maps behave the same: content, order and returned values.
     #[test]
     fn an_object_is_the_same_however_many_keys_it_has() {
         for count in [0, 1, MAX_LISTED_KEYS - 1, MAX_LISTED_KEYS, MAX_LISTED_KEYS + 1, 5 * MAX_LISTED_KEYS] {

@@ -1,13 +1,13 @@
-//! The name that was probably meant: one rule for every message that says "did you mean".
+//! The most similar name: one rule for every "did you mean" message.
 
-/// Characters of a name that are compared: the time must not depend on what somebody wrote into a file.
+/// Maximum number of characters compared: the time must not depend on the content of a file.
 const MAX_COMPARED_CHARS: usize = 96;
 
-/// Returns the candidate that differs least from a name, letter case aside; None if all differ by more than a third.
+/// Returns the candidate that differs least from a name, ignoring case; `None` if all differ by more than a third.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded_name = folded(name);
     let length = folded_name.chars().count();
-    // Any two names of one or two letters are near to each other: one must at least begin as the other does.
+    // Any two names of one or two letters are close to each other: one must at least be a prefix of the other.
     let alike = |candidate: &&str| {
         let other = folded(candidate);
         length > 2 || other.starts_with(&folded_name) || folded_name.starts_with(&other)
@@ -15,7 +15,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     nearest_within(name, candidates.into_iter().filter(alike), (length / 3).clamp(1, 4))
 }
 
-/// Returns the candidate that differs least from a name, letter case aside, if at most `max_edits` letters differ.
+/// Returns the candidate that differs least from a name, ignoring case, if at most `max_edits` letters differ.
 pub fn nearest_within<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -25,7 +25,7 @@ pub fn nearest_within<'a>(
     scored.filter(|(edits, _)| *edits <= max_edits).min_by_key(|(edits, _)| *edits).map(|(_, candidate)| candidate)
 }
 
-/// Counts the single-letter changes between two texts, letter case aside; two neighbours swapped count as one.
+/// Counts the single-letter changes between two texts, ignoring case; two swapped neighbours count as one.
 pub fn edit_distance(one: &str, other: &str) -> usize {
     strsim::osa_distance(&folded(one), &folded(other))
 }

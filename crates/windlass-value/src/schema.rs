@@ -1,15 +1,16 @@
-//! How much work a JSON Schema can make of one value. A short schema whose references double at each step is a large one.
+//! The cost of validating one value against a JSON Schema. A short schema whose references double at each step is
+//! large.
 
 use std::collections::HashMap;
 
 use crate::Value;
 
-/// Why a schema is refused before anybody uses it.
+/// The reason why a schema is refused before it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaTooLarge {
-    /// With its references followed there are more subschemas than this for one value.
+    /// With references followed there are more subschemas than this for one value.
     Wide(u64),
-    /// Subschemas and references lie deeper in each other than this.
+    /// Subschemas and references are nested deeper than this.
     Deep(usize),
 }
 
@@ -26,12 +27,14 @@ impl std::fmt::Display for SchemaTooLarge {
 
 const MAX_WIDTH: u64 = 10_000;
 const MAX_DEPTH: usize = 200;
-/// How many places a reference is looked for in. With more, the time limit of the check has to do.
+/// Maximum number of targets searched for a reference. Beyond it, the time limit of the validation applies.
 const MAX_TARGETS: usize = 100;
 
-/// How many subschemas can be asked about one value, with local references followed. What is asked about different parts
-/// of a value does not add up. A reference to something that is being counted is counted once: recursion ends where the
-/// value does. Every subschema is counted once, however many references lead there.
+/// Counts the subschemas that can apply to one value, with local references followed.
+///
+/// Subschemas of different parts of a value do not add up. A reference to a subschema that is being counted is
+/// counted once: recursion ends where the value does. Every subschema is counted once, however many references lead
+/// to it.
 pub fn schema_width(schema: &Value) -> Result<u64, SchemaTooLarge> {
     let mut counting = WidthCounter { root: schema, named: Vec::new(), counted: HashMap::new() };
     let mut open = vec![schema];
@@ -54,9 +57,9 @@ pub fn schema_width(schema: &Value) -> Result<u64, SchemaTooLarge> {
 
 struct WidthCounter<'a> {
     root: &'a Value,
-    /// What has an `$id` or an anchor.
+    /// Subschemas with an `$id` or an anchor.
     named: Vec<(&'a str, &'a Value)>,
-    /// By the place in memory: the schema does not move meanwhile.
+    /// Widths by address in memory: the schema does not move meanwhile.
     counted: HashMap<*const Value, u64>,
 }
 
@@ -124,7 +127,7 @@ impl<'a> WidthCounter<'a> {
         Ok(widest)
     }
 
-    /// Whatever a reference may mean. One that leads nowhere is refused by whoever compiles the schema.
+    /// Returns the widest possible target of a reference. The schema compiler refuses a reference that leads nowhere.
     fn referenced_width(&mut self, to: &str, depth: usize) -> Result<u64, SchemaTooLarge> {
         let (document, fragment) = to.split_once('#').unwrap_or((to, ""));
         let fragment = percent_decode(fragment);
@@ -161,7 +164,7 @@ fn percent_decode(text: &str) -> String {
     while let Some((first, after)) = rest.split_first() {
         let digit = |at: usize| after.get(at).and_then(|byte| char::from(*byte).to_digit(16));
         match (*first, digit(0), digit(1)) {
-            // Two digits of 16 are a byte.
+            // Two hexadecimal digits are a byte.
             (b'%', Some(high), Some(low)) => {
                 bytes.push(u8::try_from(high * 16 + low).unwrap_or_default());
                 rest = &after[2..];
@@ -197,7 +200,7 @@ mod tests {
             assert_eq!(schema_width(&doubled(40)), wide, "{kind}");
             assert!(schema_width(&doubled(5)).is_ok(), "{kind}");
         }
-        // As many questions for each level of the value are not fewer.
+        // As many subschemas for each level of the value are not fewer.
         let deeper = chain(40, |to| {
             format!(r#"{{"anyOf": [{{"properties": {{"a": {{"$ref": "{to}"}}}}}}, {{"items": {{"$ref": "{to}"}}}}]}}"#)
         });
@@ -232,7 +235,7 @@ mod tests {
         ] {
             assert!(schema_width(&parse_json(text).unwrap()).is_ok(), "{text}");
         }
-        // Different parts of a value: as many questions as it has parts.
+        // Different parts of a value: as many subschemas as the value has parts.
         let parts =
             chain(60, |to| format!(r#"{{"properties": {{"a": {{"$ref": "{to}"}}, "b": {{"$ref": "{to}"}}}}}}"#));
         assert!(schema_width(&parts).is_ok());

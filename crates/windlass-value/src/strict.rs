@@ -1,18 +1,18 @@
-//! JSON that says one thing only. By the grammar a key may come twice, and a number may be of any size; then readers
-//! differ in what they make of it, and one who checks sees something else than one who acts.
+//! Detection of ambiguous JSON. The grammar allows duplicate keys and numbers of any size; readers then differ in
+//! their interpretation, and a reader that validates sees something else than a reader that acts.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::json::PRIVATE_NUMBER;
 
-/// Digits and signs that a number may have.
+/// Maximum number of digits and signs of a number.
 const MAX_NUMBER_BYTES: usize = 1_000;
 
-/// Keys that are compared one by one; more of them are hashed.
+/// Maximum number of keys that are compared one by one; more keys are hashed.
 const MAX_LISTED_KEYS: usize = 12;
 
-/// What is wrong with JSON that can be read, and where.
+/// A problem of well-formed JSON and its location.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} (line {line}, column {column}, at `{pointer}`)")]
 pub struct StrictJsonError {
@@ -23,8 +23,9 @@ pub struct StrictJsonError {
     pub message: String,
 }
 
-/// Refuses keys that come twice in one object, and numbers that nothing here could hold. The text must be JSON: of any
-/// other, nothing is said.
+/// Refuses duplicate keys in one object, and numbers that no type here can hold.
+///
+/// The text must be well-formed JSON; for any other text the result is meaningless.
 pub fn check_json(text: &str) -> Result<(), StrictJsonError> {
     let mut scan = StrictScanner { text, at: 0, open: Vec::new() };
     while let Some(byte) = text.as_bytes().get(scan.at) {
@@ -66,7 +67,7 @@ enum OpenLevel<'t> {
         last: Cow<'t, str>,
         before_key: bool,
     },
-    /// The index of its current item.
+    /// The index of the current item.
     List(u64),
 }
 
@@ -77,7 +78,7 @@ struct KeySet<'t> {
 }
 
 impl<'t> KeySet<'t> {
-    /// False if it is there already.
+    /// Adds a key. Returns false if it is already present.
     fn insert(&mut self, key: Cow<'t, str>) -> bool {
         if self.many.is_empty() && self.few.len() < MAX_LISTED_KEYS {
             let new = !self.few.contains(&key);
@@ -164,7 +165,7 @@ fn pointer_step(level: &OpenLevel<'_>) -> String {
     }
 }
 
-/// It comes from anybody, and goes into a message.
+/// Escapes and truncates untrusted text for a message.
 fn escape_for_message(text: &str) -> String {
     let mut shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
     if text.chars().nth(60).is_some() {

@@ -1,4 +1,4 @@
-//! Points and spans of time, in microseconds. No clock: whoever has one makes the values.
+//! Points and spans of time, in microseconds. There is no clock here: callers that have one create the values.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -46,8 +46,9 @@ impl Timestamp {
         self.0.div_euclid(1_000)
     }
 
-    /// Reads RFC 3339: a date, `T` or a space, a time with optional seconds and fraction, `Z` or an offset. Without an
-    /// offset it is UTC. None if it is anything else.
+    /// Parses RFC 3339: a date, `T` or a space, a time with optional seconds and fraction, `Z` or an offset.
+    ///
+    /// Without an offset the time is UTC. Returns `None` for any other text.
     pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
         let text = text.trim();
         let (date, rest) = text.split_at_checked(10)?;
@@ -73,7 +74,7 @@ impl Timestamp {
         Some(Timestamp(micros))
     }
 
-    /// The span since an earlier point; zero if that point is not earlier.
+    /// Returns the span since an earlier point; zero if that point is not earlier.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -111,7 +112,7 @@ fn two_digits(text: &str, max: i64) -> Option<i64> {
     text.parse().ok().filter(|number| plain && *number <= max)
 }
 
-/// The day number of a date; None if there is no such day.
+/// Returns the day number of a date; `None` if the date does not exist.
 fn days_from_civil(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=9999).contains(&year) || !(1..=12).contains(&month) {
         return None;
@@ -123,7 +124,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> Option<i64> {
     (civil_from_days(days) == (year, month, day)).then_some(days)
 }
 
-/// The proleptic Gregorian date of a day number, by eras of 400 years that begin in March.
+/// Returns the proleptic Gregorian date of a day number, using eras of 400 years that begin in March.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
@@ -137,8 +138,10 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
 }
 
 impl Duration {
-    /// Reads an ISO 8601 duration of fixed length: weeks, days (24 h each), hours, minutes, seconds, with a fraction on
-    /// the last part (`PT1.5S`). Years and months have no fixed length and are refused. None if it is anything else.
+    /// Parses an ISO 8601 duration of fixed length: weeks, days (24 h each), hours, minutes, seconds, with a fraction
+    /// on the last part (`PT1.5S`).
+    ///
+    /// Years and months have no fixed length and are refused. Returns `None` for any other text.
     pub fn parse_iso(text: &str) -> Option<Duration> {
         let rest = text.trim().strip_prefix(['P', 'p'])?;
         let (date, time) = match rest.split_once(['T', 't']) {

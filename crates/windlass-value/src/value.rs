@@ -1,4 +1,4 @@
-//! The value itself.
+//! The value type.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ impl fmt::Debug for BlobHash {
     }
 }
 
-/// A value that lives in the blob store; whoever needs its content asks for the blob first.
+/// A reference to a value in the blob store; its content must be loaded from the blob first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredValue {
     pub hash: BlobHash,
-    /// Bytes of the canonical encoding, with everything inside that is stored elsewhere in its turn.
+    /// Bytes of the canonical encoding, including everything inside that is itself stored elsewhere.
     pub size: u64,
-    /// For a list: how many items. Zero for other kinds.
+    /// For a list: the number of items. Zero for other kinds.
     pub items: u64,
-    /// A list cut into chunks: the blob holds a list of stored chunks, each a list of items.
+    /// The list is split into chunks: the blob holds a list of stored chunks, each a list of items.
     pub chunked: bool,
 }
 
@@ -43,7 +43,7 @@ pub enum Value {
     Int(i64),
     /// Always finite.
     Float(f64),
-    /// A number kept exactly, as its text: one that neither i64 nor f64 holds, or a decimal.
+    /// An exact number as its text: one that neither i64 nor f64 can hold, or a decimal.
     Big(Arc<str>),
     Str(Arc<str>),
     List(Arc<Vec<Value>>),
@@ -52,7 +52,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// None when the number is NaN or infinite: there is no such value.
+    /// Returns `None` when the number is NaN or infinite: such values do not exist.
     pub fn float(number: f64) -> Option<Value> {
         number.is_finite().then_some(Value::Float(number))
     }
@@ -69,7 +69,7 @@ impl Value {
         Value::map(entries.into_iter().collect())
     }
 
-    /// The name of the value's kind, for messages.
+    /// Returns the name of the value's kind, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Null => "null",
@@ -132,12 +132,12 @@ impl Value {
         }
     }
 
-    /// A property of an object; None for anything else.
+    /// Returns a property of an object; `None` for any other kind.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.as_map().and_then(|map| map.get(key))
     }
 
-    /// Bytes of everything inside that is stored elsewhere.
+    /// Returns the bytes of everything inside that is stored elsewhere.
     pub fn stored_bytes(&self) -> u64 {
         match self {
             Value::Stored(stored) => stored.size,
@@ -147,7 +147,7 @@ impl Value {
         }
     }
 
-    /// Whether there are more than these levels of lists and objects in each other.
+    /// Returns whether lists and objects are nested more than `levels` deep.
     pub fn is_deeper_than(&self, levels: usize) -> bool {
         match self {
             Value::List(items) => levels == 0 || items.iter().any(|item| item.is_deeper_than(levels - 1)),
@@ -156,7 +156,7 @@ impl Value {
         }
     }
 
-    /// Roughly how many bytes the value's encoding has; stops counting beyond `cap`.
+    /// Returns roughly how many bytes the value's encoding has; stops counting beyond `cap`.
     pub fn size_up_to(&self, cap: usize) -> usize {
         match self {
             Value::Null | Value::Bool(_) => 1,
@@ -180,7 +180,7 @@ fn sum_up_to<'a>(cap: usize, parts: impl Iterator<Item = (usize, &'a Value)>) ->
     total
 }
 
-/// Numbers compare by what they mean: `1 == 1.0`. Nothing else crosses kinds.
+/// Numbers compare by their numeric value: `1 == 1.0`. No other comparison crosses kinds.
 impl PartialEq for Value {
     fn eq(&self, other: &Value) -> bool {
         match (self, other) {
@@ -202,7 +202,7 @@ impl PartialEq for Value {
 }
 
 fn int_equals_float(int: i64, float: f64) -> bool {
-    // The cast back is exact within i64's range; the ends of the range are checked by the first cast.
+    // The cast back is exact within i64's range; the range check covers its ends.
     float.fract() == 0.0 && (-9.3e18..9.3e18).contains(&float) && float as i128 == i128::from(int)
 }
 
@@ -230,7 +230,7 @@ impl From<u32> for Value {
     }
 }
 
-/// Beyond i64 the number is kept exactly, as text.
+/// Numbers beyond i64 are kept exactly, as text.
 impl From<u64> for Value {
     fn from(number: u64) -> Value {
         i64::try_from(number).map_or_else(|_| Value::Big(number.to_string().into()), Value::Int)

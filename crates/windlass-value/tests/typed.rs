@@ -1,4 +1,4 @@
-//! Typed values to values and back: the same forms as serde_json's, nothing lost, errors with a path.
+//! Conversion of typed values in both directions: the representation of serde_json, nothing lost, errors with a path.
 
 #![allow(clippy::unwrap_used)]
 
@@ -113,7 +113,7 @@ proptest! {
     fn typed_values_round_trip(order in order()) {
         let value = to_value(&order).unwrap();
         prop_assert_eq!(&from_value::<Order>(&value).unwrap(), &order);
-        // Through the journal, and through text for people.
+        // Through the journal encoding, and through JSON text.
         let stored = windlass_value::decode(&windlass_value::encode(&value)).unwrap();
         prop_assert_eq!(&from_value::<Order>(&stored).unwrap(), &order);
         let printed = parse_json(&to_json(&value)).unwrap();
@@ -124,7 +124,7 @@ proptest! {
     fn the_forms_are_those_of_serde_json(order in order()) {
         let theirs = parse_json(&serde_json::to_string(&order).unwrap()).unwrap();
         let ours = to_value(&order).unwrap();
-        // A narrow number may be written with other digits there.
+        // A narrow float may be written there with other digits.
         let bare = |value: &Value| Order { lines: Vec::new(), ..from_value(value).unwrap() };
         prop_assert_eq!(to_json(&to_value(&bare(&ours)).unwrap()), to_json(&to_value(&bare(&theirs)).unwrap()));
     }

@@ -1,4 +1,4 @@
-//! Values to Rust types.
+//! Deserialization of values into Rust types.
 
 use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
 use serde::de::{
@@ -33,7 +33,7 @@ impl<'de> FromValue<'de> {
     }
 }
 
-/// A number that is kept as text is read as the type that is asked for, if it fits.
+/// Parses a number that is kept as text into the requested type, if it fits.
 macro_rules! numbers {
     ($($method:ident: $visit:ident $type:ty),+) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConvertError> {
@@ -138,7 +138,7 @@ impl<'de> de::Deserializer<'de> for FromValue<'de> {
         }
     }
 
-    /// What nobody reads is not walked through.
+    /// Skips ignored values without walking through them.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConvertError> {
         visitor.visit_unit()
     }
@@ -208,7 +208,7 @@ where
     }
 }
 
-/// A number that no type of Rust's holds, as serde_json hands it over: an object with one private key.
+/// A number that no Rust type holds, in serde_json's form: an object with one private key.
 struct NumberText<'de>(Option<&'de str>);
 
 impl<'de> MapAccess<'de> for NumberText<'de> {
@@ -227,7 +227,7 @@ impl<'de> MapAccess<'de> for NumberText<'de> {
     }
 }
 
-/// A variant with something in it.
+/// A variant with content.
 struct VariantAccessor<'de> {
     variant: &'de str,
     value: &'de Value,

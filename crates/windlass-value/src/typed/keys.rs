@@ -1,4 +1,4 @@
-//! Keys of maps, which are texts: numbers, flags and plain variants are written as such and read again.
+//! Map keys, which are strings: numbers, booleans and unit variants are written as strings and parsed again.
 
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ impl ser::Serializer for ToKey {
     }
 }
 
-/// A key, read as whatever is asked for.
+/// A key, parsed as the requested type.
 pub(super) struct FromKey<'de>(pub &'de str);
 
 macro_rules! parsed {

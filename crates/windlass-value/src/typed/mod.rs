@@ -1,5 +1,6 @@
-//! Rust types to values and back through serde, without a detour over text. The forms are those of `serde_json`: a struct
-//! is an object, an enum is tagged from outside, nothing is null, keys that are no texts are written as texts.
+//! Conversion between Rust types and values through serde, without intermediate text. The representation is that of
+//! `serde_json`: a struct is an object, an enum is externally tagged, unit and none are null, keys that are not
+//! strings are written as strings.
 
 mod de;
 mod keys;
@@ -12,7 +13,7 @@ use serde::de::Deserialize;
 
 use crate::Value;
 
-/// Why a typed value has no value, or a value is not of the type: what is wrong, and where inside.
+/// The reason why a typed value cannot be converted, with the path inside it.
 ///
 /// ```
 /// let price: Result<Vec<u32>, _> = windlass_value::from_value(&windlass_value::parse_json("[1, -2]").unwrap());
@@ -20,7 +21,7 @@ use crate::Value;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvertError {
-    /// From the outside in: `lines[2].price`; empty for the whole.
+    /// Path from the outside in: `lines[2].price`; empty for the value itself.
     pub path: String,
     pub message: String,
 }
@@ -30,7 +31,7 @@ impl ConvertError {
         ConvertError { path: String::new(), message: message.into() }
     }
 
-    /// Errors come from the inside out: each level puts itself before what is there.
+    /// Prepends a field to the path: errors propagate from the inside out.
     fn within_field(mut self, name: &str) -> ConvertError {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("{name}{dot}{}", self.path);
@@ -67,12 +68,12 @@ impl serde::de::Error for ConvertError {
     }
 }
 
-/// The value of anything that serde can write. A number that is not finite is refused: it could not be read again.
+/// Converts anything that serde can serialize. A number that is not finite is refused: it could not be read again.
 pub fn to_value<T: Serialize + ?Sized>(typed: &T) -> Result<Value, ConvertError> {
     typed.serialize(ser::ToValue)
 }
 
-/// Anything that serde can read, from a value.
+/// Deserializes a value into any type that serde can deserialize.
 pub fn from_value<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<T, ConvertError> {
     T::deserialize(de::FromValue(value))
 }

@@ -1,4 +1,4 @@
-//! Rust types to values.
+//! Serialization of Rust types into values.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use super::keys::ToKey;
 use crate::json::number_from_text;
 use crate::{Map, Value, interned};
 
-/// The name under which serde_json hands over a number of any precision.
+/// The name under which serde_json passes a number of arbitrary precision.
 pub(super) const NUMBER: &str = "$serde_json::private::Number";
 
 #[derive(Clone, Copy)]
 pub(super) struct ToValue;
 
-/// What is deeper than this is refused while it is being written: neither a stack nor a journal holds any depth.
+/// Maximum nesting depth, checked during serialization: neither the stack nor the journal can hold unlimited depth.
 const MAX_LEVELS: usize = 200;
 
 thread_local! {
     static LEVELS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// One level more, as long as it lives.
+/// Counts one nesting level while it lives.
 struct DepthGuard;
 
 impl Drop for DepthGuard {
@@ -96,7 +96,7 @@ impl ser::Serializer for ToValue {
         Ok(i64::try_from(number).map_or_else(|_| Value::Big(number.to_string().into()), Value::Int))
     }
 
-    /// As people write it: 0.1, not all the digits that the wider number has.
+    /// Writes the shortest digits: 0.1, not all the digits of the wider number.
     fn serialize_f32(self, number: f32) -> Result<Value, ConvertError> {
         let short = number.to_string().parse::<f64>().ok().filter(|wide| *wide as f32 == number);
         self.serialize_f64(short.unwrap_or(number.into()))
@@ -202,7 +202,7 @@ impl ser::Serializer for ToValue {
     }
 }
 
-/// A list that grows.
+/// Collects the items of a list.
 pub(super) struct ListSerializer(Vec<Value>);
 
 impl ListSerializer {
@@ -252,7 +252,7 @@ impl ser::SerializeTupleStruct for ListSerializer {
     }
 }
 
-/// An object that grows, by key and value.
+/// Collects the entries of an object.
 pub(super) struct MapSerializer {
     map: Map,
     key: Option<Arc<str>>,
@@ -279,7 +279,7 @@ impl ser::SerializeMap for MapSerializer {
     }
 }
 
-/// A struct's fields, or a number in disguise.
+/// Collects the fields of a struct, or a number that serde_json passes as a struct.
 pub(super) enum StructSerializer {
     Map(Map),
     Number(Option<Value>),
@@ -306,7 +306,7 @@ impl ser::SerializeStruct for StructSerializer {
     }
 }
 
-/// A variant of an enum: an object with its name as the only key.
+/// Serializes an enum variant: an object with its name as the only key.
 pub(super) struct VariantSerializer<I> {
     variant: &'static str,
     inner: I,
