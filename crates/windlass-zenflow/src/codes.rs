@@ -1,6 +1,6 @@
-//! The stable codes of this front's problems. Errors have the names that the format's own test cases use.
+//! The stable diagnostic codes of this dialect. Errors have the names that the format's own test cases use.
 
-/// Whatever has no finer code.
+/// Problems without a finer code.
 pub(crate) const VALIDATION: &str = "validation";
 
 pub(crate) const MISSING_NAME: &str = "missing_name";
@@ -18,11 +18,11 @@ pub(crate) const LOOP_VALIDATION: &str = "loop_validation";
 pub(crate) const LOOP_MISSING_MAX_ITERATIONS: &str = "loop_missing_max_iterations";
 pub(crate) const NESTED_LOOP: &str = "nested_loop_prohibited";
 pub(crate) const FOREACH_EMPTY: &str = "foreach_empty_array";
-/// A model that cannot be asked. A warning where nobody is going to run the workflow.
+/// A model that cannot be called. A warning if the workflow is only checked, not run.
 pub(crate) const MODEL: &str = "model";
 pub(crate) const UNTIL_AGENT: &str = "untilagent_bad_ref";
 
-/// What `forEach` excludes, and the code of each.
+/// Keys that `forEach` excludes, and their codes.
 pub(crate) const FOREACH_WITH: [(&str, &str); 4] = [
     ("maxIterations", "foreach_with_max_iterations"),
     ("until", "foreach_with_until"),
@@ -30,7 +30,7 @@ pub(crate) const FOREACH_WITH: [(&str, &str); 4] = [
     ("delay", "foreach_with_delay"),
 ];
 
-/// What `include` excludes, and the code of each.
+/// Keys that `include` excludes, and their codes.
 pub(crate) const INCLUDE_HAS: [(&str, &str); 6] = [
     ("agent", "include_has_agent"),
     ("instructions", "include_has_instructions"),
@@ -40,17 +40,17 @@ pub(crate) const INCLUDE_HAS: [(&str, &str); 6] = [
     ("model", "include_has_model"),
 ];
 
-/// Warning: a file that is not there, where nobody is going to run the workflow.
+/// Warning: a missing file, if the workflow is only checked, not run.
 pub(crate) const MISSING_FILE: &str = "missing_file";
-/// Warning: a tool that is not known here.
+/// Warning: an unknown tool.
 pub(crate) const UNKNOWN_TOOL: &str = "unknown_tool";
-/// Warning: an expression asks for a step that need not have ended.
+/// Warning: an expression uses a step that may not have ended.
 pub(crate) const NOT_AN_ANCESTOR: &str = "not_an_ancestor";
-/// Warning: two readings of one text.
+/// Warning: a text has two readings.
 pub(crate) const AMBIGUOUS: &str = "ambiguous";
-/// Warning: `{{…}}`, which means nothing here.
+/// Warning: `{{…}}`, which has no meaning here.
 pub(crate) const TEMPLATE: &str = "template";
-/// Warning: something that is accepted and has no effect.
+/// Warning: a key that is accepted and has no effect.
 pub(crate) const NO_EFFECT: &str = "no_effect";
 /// Warning: letters of several scripts in one name.
 pub(crate) const MIXED_SCRIPT: &str = "mixed_script";

@@ -1,4 +1,4 @@
-//! Workflows of agents in the registry of dialects.
+//! The zenflow dialect in the registry of dialects.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use windlass_value::{Language, Value};
 
 use crate::{ZenflowOptions, compile_tree, is_json, normalize_codes, recognise, schema};
 
-/// The zenflow dialect. Its own options are [`Options`]; what they share with the context comes from the context.
+/// The zenflow dialect. Its own options are [`ZenflowOptions`]; those shared with the context come from the context.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Zenflow;
 
@@ -49,12 +49,12 @@ impl Dialect for Zenflow {
         }
     }
 
-    /// The language of agents comes from whoever has agents.
+    /// The caller that provides agents adds the language of agents.
     fn languages(&self) -> Vec<Arc<dyn Language>> {
         vec![Arc::new(CelLanguage)]
     }
 
-    /// Nobody sees what is not declared; `context` is what the command line gives.
+    /// Warns about undeclared inputs, which no step sees. `context` is set by the command line.
     fn check_input(&self, plan: &Plan, input: &Value) -> Vec<InputWarning> {
         let mut unused = unused_inputs(plan, input, |key| key == "context");
         if plan.parameters.is_empty() && input.as_map().is_some() {
@@ -64,7 +64,7 @@ impl Dialect for Zenflow {
         unused
     }
 
-    /// The answers of agents: the last step that completed as a whole, those before it at a glance.
+    /// Reports the answers of agents: the last completed step whole, earlier ones at a glance.
     fn report(&self, _: &Plan, output: &Value) -> Vec<ReportSection> {
         let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let Some(steps) = output.get("steps").and_then(Value::as_map) else { return Vec::new() };
@@ -114,7 +114,7 @@ steps:
     }
 }
 
-/// Its YAML has other rules than that of other dialects.
+/// Parses with this dialect's YAML rules, which differ from those of other dialects.
 fn parse_raw(reading: &ParsedSource<'_>) -> Rc<ParsedTree> {
     match is_json(reading.source) {
         true => reading.json(),

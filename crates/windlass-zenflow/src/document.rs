@@ -1,5 +1,5 @@
-//! A workflow that was read and checked. Everything has its place in the file it was written in; what the author left
-//! out is still missing here, so that whoever makes the plan decides what that means.
+//! A workflow that was read and checked. Every part has its location in its file. Values that the author left out are
+//! still missing here; the planner decides on their defaults.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use windlass_value::{Duration, Map, Value};
 
 use crate::options::ZenflowOptions;
 
-/// Something and the bytes of the file it was written in.
+/// A value and the bytes of the file it was written in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spanned<T> {
     pub value: T,
@@ -32,11 +32,11 @@ impl<T> Deref for Spanned<T> {
     }
 }
 
-/// One file. The spans of everything in it are of its own `source`, also if another file includes it.
+/// One file. All spans refer to its own `source`, also if another file includes it.
 #[derive(Clone, Debug)]
 pub struct WorkflowDocument {
     pub source: SourceText,
-    /// The folder of the file, absolute, links resolved: context files are looked for in it. None if it is not known.
+    /// The folder of the file, absolute, links resolved; context files are searched in it. `None` if it is unknown.
     pub folder: Option<PathBuf>,
     pub span: Span,
     pub name: Spanned<String>,
@@ -58,20 +58,20 @@ impl WorkflowDocument {
         self.steps.iter().find(|step| *step.id == id)
     }
 
-    /// The model that a step without loop and include asks. None: nothing says which.
+    /// Returns the model of a step without loop and include. `None` if nothing selects one.
     pub(crate) fn model_of(&self, step: &ZenflowStep, options: &ZenflowOptions) -> Option<String> {
         let agent = step.agent.as_ref().and_then(|agent| self.agent(agent));
         let own = step.model.as_ref().or_else(|| agent.and_then(|agent| agent.model.as_ref()));
         options.model.clone().or_else(|| own.map(|own| own.value.clone())).or_else(|| options.default_model.clone())
     }
 
-    /// The model of an agent that judges a loop.
+    /// Returns the model of an agent that judges a loop.
     pub(crate) fn judge_model(&self, agent: &str, options: &ZenflowOptions) -> Option<String> {
         let own = self.agent(agent).and_then(|agent| agent.model.as_ref()).map(|model| model.value.clone());
         options.model.clone().or(own).or_else(|| options.default_model.clone())
     }
 
-    /// Whether somebody passes messages on: as whoever runs it wants, else as the file says, else if it speaks of it.
+    /// Returns whether a coordinator passes messages on: as the options say, else the file, else if it is mentioned.
     pub(crate) fn has_coordinator(&self, options: &ZenflowOptions) -> bool {
         let own = self.extensions.coordinator.mode.as_ref().map(|mode| mode.value);
         let mode = match options.coordinator {
@@ -85,7 +85,7 @@ impl WorkflowDocument {
         }
     }
 
-    /// Whether a text for a model, or a list of tools, speaks of a tool; in included files too.
+    /// Returns whether a text for a model or a list of tools mentions a tool, also in included files.
     fn mentions(&self, tool: &str) -> bool {
         let text = |text: Option<&Spanned<String>>| text.is_some_and(|text| text.contains(tool));
         let of_agent = |agent: &AgentDefinition| {
@@ -100,7 +100,7 @@ impl WorkflowDocument {
         self.agents.iter().any(of_agent) || self.all_steps().any(of_step)
     }
 
-    /// All steps of this file, those inside of loops after the step with the loop; included files are not looked into.
+    /// Returns all steps of this file, those inside a loop after its step; does not look into included files.
     pub(crate) fn all_steps(&self) -> impl Iterator<Item = &ZenflowStep> {
         self.steps.iter().flat_map(|step| std::iter::once(step).chain(step.inner()))
     }
@@ -116,10 +116,10 @@ pub struct AgentDefinition {
     /// The system prompt. `@path` is resolved to the file's text.
     pub prompt: Option<Spanned<String>>,
     pub model: Option<Spanned<String>>,
-    /// Only these tools. None or empty: all.
+    /// The only permitted tools. `None` or empty: all.
     pub tools: Option<Vec<Spanned<String>>>,
     pub disallowed_tools: Vec<Spanned<String>>,
-    /// Model calls. None or 0: the default.
+    /// The maximum number of model calls. `None` or 0: the default.
     pub max_turns: Option<Spanned<u64>>,
     pub temperature: Option<Spanned<f64>>,
     pub top_p: Option<Spanned<f64>>,
@@ -131,7 +131,7 @@ pub struct AgentDefinition {
 pub struct ZenflowStep {
     pub span: Span,
     pub id: Spanned<String>,
-    /// The name of an agent of the same file. None: the default agent.
+    /// The name of an agent in the same file. `None`: the default agent.
     pub agent: Option<Spanned<String>>,
     /// `@path` is resolved to the file's text.
     pub instructions: Option<Spanned<String>>,
@@ -141,9 +141,9 @@ pub struct ZenflowStep {
     pub context_files: Vec<Spanned<String>>,
     pub model: Option<Spanned<String>>,
     pub timeout: Option<Spanned<Duration>>,
-    /// Tries of the whole step after the first.
+    /// Retries of the whole step.
     pub retries: Option<Spanned<u64>>,
-    /// Tries of one model call after the first.
+    /// Retries of one model call.
     pub max_retries: Option<Spanned<u64>>,
     pub condition: Option<CelSource>,
     pub include: Option<Include>,
@@ -158,7 +158,7 @@ pub struct ZenflowStep {
 #[derive(Clone, Debug)]
 pub struct DefinitionCall {
     pub span: Span,
-    /// The name that the definition has in the engine, or its file beside this one without its ending.
+    /// The name of the definition in the engine, or its file next to this one without the extension.
     pub definition: Spanned<String>,
     pub input: CallInput,
 }
@@ -166,14 +166,14 @@ pub struct DefinitionCall {
 /// The input of a child run.
 #[derive(Clone, Debug)]
 pub enum CallInput {
-    /// An object, as it is written.
+    /// A literal object.
     Literal(Spanned<Value>),
-    /// An expression that gives an object.
+    /// An expression that evaluates to an object.
     Cel(CelSource),
 }
 
 impl ZenflowStep {
-    /// The steps inside of its loop.
+    /// Returns the steps inside its loop.
     pub(crate) fn inner(&self) -> &[ZenflowStep] {
         self.repeat.as_ref().map_or(&[], |repeat| &repeat.steps)
     }
@@ -183,10 +183,10 @@ impl ZenflowStep {
 pub struct Include {
     /// A key of `includes`, or a path.
     pub target: Spanned<String>,
-    /// The file, absolute. None if the folder is not known.
+    /// The file, absolute. `None` if the folder is unknown.
     pub path: Option<PathBuf>,
-    /// What is in it, checked. None only if the file is not there and [`Options::strict_files`](crate::Options) is off:
-    /// then nobody is going to run this.
+    /// The checked content. `None` only if the file is missing and
+    /// [`ZenflowOptions::strict_files`](crate::ZenflowOptions) is off; such a workflow is not run.
     pub document: Option<Arc<WorkflowDocument>>,
 }
 
@@ -205,7 +205,7 @@ pub struct ZenflowLoop {
 pub enum LoopMode {
     ForEach {
         items: ForEachItems,
-        /// None or 0: all at once.
+        /// `None` or 0: no limit of the workflow's own; the engine's limit applies.
         max_concurrency: Option<Spanned<u64>>,
     },
     Repeat {
@@ -227,23 +227,23 @@ pub enum ForEachItems {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputMode {
-    /// Also the empty text.
+    /// Also written as the empty text.
     Last,
     Cumulative,
 }
 
-/// A CEL expression that compiles, and what it can see.
+/// A CEL expression that compiles, and the names it can use.
 #[derive(Clone, Debug)]
 pub struct CelSource {
     pub text: String,
     pub span: Span,
-    /// Where its characters are, for carets.
+    /// The source positions of its characters, for diagnostics.
     pub(crate) written: SpannedText,
-    /// Ids that `steps.<id>` may mean, inner ones first: of what has ended for sure, and what it names itself.
+    /// Ids that `steps.<id>` may mean, inner ones first: steps that have certainly ended, and those it names itself.
     pub steps: Vec<String>,
-    /// The enclosing loop step, if there is one: in `until` that of the loop itself.
+    /// The enclosing loop step, if there is one; in `until` the step of the loop itself.
     pub enclosing_loop: Option<String>,
-    /// The bare names that mean something here: `iteration`, `item`, `index`, `content`, `result`, `status`, `inputs`.
+    /// The bare names in scope: `iteration`, `item`, `index`, `content`, `result`, `status`, `inputs`.
     pub binds: Vec<&'static str>,
 }
 
@@ -253,7 +253,7 @@ impl CelSource {
         CelSource { text, span, written, steps: Vec::new(), enclosing_loop: None, binds: Vec::new() }
     }
 
-    /// What the language `cel` compiles.
+    /// Returns the source for the language `cel`.
     pub fn source(&self) -> Value {
         let texts = |texts: &mut dyn Iterator<Item = &str>| Value::list(texts.map(Value::from).collect());
         let entries = [
@@ -268,16 +268,16 @@ impl CelSource {
 
 #[derive(Clone, Debug, Default)]
 pub struct FlowOptions {
-    /// None or 0: the default.
+    /// `None` or 0: the default.
     pub max_concurrency: Option<Spanned<u64>>,
     pub on_step_failure: Option<Spanned<FailureStrategy>>,
-    /// Of the whole run. 0: none.
+    /// The timeout of the whole run. 0: none.
     pub timeout: Option<Spanned<Duration>>,
-    /// Of each step that has none of its own. 0: none.
+    /// The timeout of each step that sets none. 0: none.
     pub step_timeout: Option<Spanned<Duration>>,
     pub isolation: Option<Spanned<String>>,
     pub scheduler: Option<Spanned<StepScheduler>>,
-    /// Of each step that says nothing of its own.
+    /// The retries of each step that sets none.
     pub max_retries: Option<Spanned<u64>>,
 }
 
@@ -295,16 +295,16 @@ pub enum StepScheduler {
     LeastBusy,
 }
 
-/// `x-windlass` of a file.
+/// The `x-windlass` section of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Extensions {
     pub budget: Option<ZenflowBudget>,
-    /// Inputs of the run, and their values if nothing is given.
+    /// The inputs of the run and their defaults.
     pub inputs: Vec<(Spanned<String>, Value)>,
     pub coordinator: CoordinatorSettings,
-    /// Context files that are not there are told to the model instead of failing the step.
+    /// Missing context files are reported to the model instead of failing the step.
     pub lenient_files: bool,
-    /// What starts the workflow by itself. Those of a file that is included start nothing.
+    /// The triggers of the workflow. Triggers of included files start nothing.
     pub triggers: Vec<Trigger>,
 }
 
@@ -318,14 +318,14 @@ pub struct CoordinatorSettings {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CoordinatorMode {
-    /// If the document mentions it.
+    /// On if the document mentions it.
     #[default]
     Auto,
     On,
     Off,
 }
 
-/// What may be used up, each only if it is said.
+/// Optional budget limits.
 #[derive(Clone, Debug)]
 pub struct ZenflowBudget {
     pub span: Span,
@@ -334,6 +334,6 @@ pub struct ZenflowBudget {
     pub money: Option<Spanned<u64>>,
     pub calls: Option<Spanned<u64>>,
     pub time: Option<Spanned<Duration>>,
-    /// Tokens that one reply may have at most where tokens or money are counted.
+    /// The maximum tokens of one reply where tokens or money are counted.
     pub reply: Option<Spanned<u64>>,
 }

@@ -1,4 +1,4 @@
-//! The only place that talks to the expression language.
+//! The only module that uses the expression language.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ pub(crate) use windlass_expr::cel::CelReference;
 use windlass_expr::cel::{self, CelLanguage, CelReferences};
 use windlass_value::{CompileError, ExpressionMode, Language, Value};
 
-/// What the language says about an expression.
+/// Returns the compile errors of an expression.
 pub(crate) fn errors(source: &Value, mode: ExpressionMode) -> Vec<CompileError> {
     CelLanguage.compile(source, mode).err().unwrap_or_default()
 }
 
-/// The steps and the parts of other names that an expression names, in its order, also such that are not known. Where several names fit, the longest
-/// is meant, since a hyphen may be part of one.
+/// Returns the steps, and the parts of other names, that an expression refers to, in its order, including unknown
+/// ones. Where several names match, the longest is meant, since a hyphen may be part of one.
 pub(crate) fn referenced_names(text: &str, known: &[&str]) -> CelReferences {
     let known: Vec<Arc<str>> = known.iter().map(|id| Arc::from(*id)).collect();
     cel::references(text, &known)

@@ -1,5 +1,5 @@
-//! Workflows that a workflow includes: found, read, checked, and put where they belong. A file that is included several
-//! times is read once.
+//! Included workflows: finds, reads and checks them, and attaches them to their steps. A file that is included
+//! several times is read once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::recognise::is_foreign;
 use crate::{check, codes};
 use windlass_dialect::FileReadProblem;
 
-/// More names than these are not searched for the one that was meant.
+/// Suggestions search at most this many names.
 const MAX_NAMES: usize = 500;
 
 pub(crate) struct Loader<'a> {
@@ -29,7 +29,7 @@ pub(crate) struct Loader<'a> {
 
 #[derive(Clone)]
 enum LoadResult {
-    /// It has problems of its own.
+    /// The file itself has problems.
     Invalid,
     Valid(LoadedWorkflow),
 }
@@ -40,14 +40,14 @@ struct LoadedWorkflow {
     size: IncludedSize,
 }
 
-/// What a step with an include needs to know of its file.
+/// The context of an including file that its include steps need.
 struct IncludingFile<'a> {
     source: &'a SourceText,
     agents: HashSet<String>,
     includes: BTreeMap<String, Option<Spanned<String>>>,
 }
 
-/// What a document amounts to with everything that it includes.
+/// The size of a document with everything that it includes.
 #[derive(Clone, Copy, Default)]
 struct IncludedSize {
     depth: usize,
@@ -59,7 +59,7 @@ impl<'a> Loader<'a> {
         Loader { options, loaded: HashMap::new(), open: Vec::new(), others: Vec::new() }
     }
 
-    /// The file that everything begins with.
+    /// Loads the main file.
     pub(crate) fn root(
         &mut self,
         source: &SourceText,
@@ -67,7 +67,7 @@ impl<'a> Loader<'a> {
         found: Diagnostics,
     ) -> (Option<WorkflowDocument>, Diagnostics) {
         let folder = self.options.folder.as_deref().map(|path| WorkflowFolder::open(path, self.options.files.clone()));
-        // It may include itself: then its own path closes the circle.
+        // The file may include itself: its own path then closes the cycle.
         if let (Some(folder), Some(name)) = (&folder, Path::new(&*source.name).file_name())
             && let Ok(path) = self.options.files.canonical(&folder.path().join(name))
         {
@@ -119,7 +119,7 @@ impl<'a> Loader<'a> {
     ) {
         let Some(include) = &mut step.include else { return };
         let named = including.includes.get(&include.target.value);
-        // A path that cannot be right was reported in the table.
+        // An invalid path was already reported at the `includes` table.
         let Some(path) = named.map_or(Some(&include.target), |path| path.as_ref()).cloned() else { return };
         let span = include.target.span;
         if named.is_none()
@@ -158,7 +158,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// A file by its path, read once.
+    /// Returns the workflow of a path, read once.
     fn file(
         &mut self,
         file: &Path,
@@ -249,7 +249,7 @@ fn too_deep(reader: &mut DocumentReader, span: Span) {
     reader.error(codes::VALIDATION, span, message, "include the inner workflows further out");
 }
 
-/// As the author would write it from where the first file is.
+/// Returns the path as the author would write it from the location of the main file.
 fn display_path(from: &SourceText, file: &Path, written: &str) -> String {
     match Path::new(&*from.name).parent() {
         Some(folder) if !from.name.starts_with('<') => {
@@ -268,7 +268,7 @@ fn not_found(
     including: &IncludingFile,
 ) {
     match error {
-        // It was looked at before.
+        // Already reported.
         PathError::Invalid(_) => {}
         PathError::Outside => {
             let message = format!("`{path}` is a link that leads out of the workflow's folder");
@@ -285,7 +285,7 @@ fn not_found(
                 true => format!("`{path}` cannot be included: {problem}"),
                 false => format!("`{path}` is neither a name under `includes` nor a file"),
             };
-            // A name that was probably meant is a slip, whatever files there are.
+            // With a similar name under `includes` this is a typing mistake, whatever files exist.
             match meant {
                 Some(hint) => reader.error(codes::VALIDATION, span, message, hint),
                 None => reader.missing_file(problem, span, message, "the path is relative to this workflow's folder"),

@@ -1,12 +1,12 @@
-//! Workflows of agents: from a file to a plan.
+//! The zenflow dialect, workflows of agents: compiles a file to a plan.
 //!
-//! A file is read into a tree, the tree into a [`document::Document`] with everything checked, the document into a plan.
-//! Nothing stops at the first problem. Files that a workflow includes or refers to are read through [`Files`].
+//! A file is parsed to a tree, the tree is read and checked to a [`document::WorkflowDocument`], and the document is
+//! compiled to a plan. No stage stops at the first problem. Included and referenced files are read through [`Files`].
 //!
-//! - `document` what a workflow is · `options` what it is compiled against · `paths` what is read beside it
-//! - `recognise` whether a tree is a workflow · `read` from the tree to the document · `check` what it says about itself ·
-//!   `include` the files that belong to it · `schemas`, `expr` the only places that know JSON Schema and CEL
-//! - `plan` from the document to the plan · `dialect` how the program knows these workflows
+//! - `document`: the parsed workflow · `options`: the compile options · `paths`: files next to the workflow
+//! - `recognise`: detects workflows · `read`: from the tree to the document · `check`: internal consistency ·
+//!   `include`: included files · `schemas`, `expr`: the only modules that use JSON Schema and CEL
+//! - `plan`: from the document to the plan · `dialect`: the registration as a dialect
 
 mod check;
 mod codes;
@@ -37,11 +37,11 @@ pub use recognise::recognise;
 pub struct CheckedWorkflow {
     pub document: WorkflowDocument,
     pub warnings: Diagnostics,
-    /// Warnings of the files that it includes.
+    /// Warnings of the included files.
     pub others: Vec<(SourceText, Diagnostics)>,
 }
 
-/// Reads YAML or JSON and compiles it.
+/// Parses YAML or JSON and compiles it.
 pub fn compile(source: &SourceText, options: &ZenflowOptions) -> Result<CompiledDefinition, CompileProblems> {
     let mut found = Diagnostics::new();
     match read(source, &options.limits, &mut found) {
@@ -50,7 +50,7 @@ pub fn compile(source: &SourceText, options: &ZenflowOptions) -> Result<Compiled
     }
 }
 
-/// The tree of a file, whatever it is written in.
+/// Parses a file, YAML or JSON, to a tree.
 pub fn read(source: &SourceText, limits: &Limits, diagnostics: &mut Diagnostics) -> Option<SyntaxNode> {
     let limits = parse_limits(limits);
     let mut found = Diagnostics::new();
@@ -62,12 +62,12 @@ pub fn read(source: &SourceText, limits: &Limits, diagnostics: &mut Diagnostics)
     tree
 }
 
-/// Whether a text can be read as a workflow and looks like one: its YAML knows more than that of other formats.
+/// Returns whether a text can be read as a workflow and looks like one. Its YAML accepts more than other dialects'.
 pub fn looks_like_workflow(source: &SourceText, limits: &Limits) -> bool {
     read(source, limits, &mut Diagnostics::new()).is_some_and(|tree| recognise(&tree))
 }
 
-/// By the file's name; a text without one is JSON if it begins as only JSON does.
+/// Decides by the file name. A text without one is JSON if it begins as only JSON does.
 fn is_json(source: &SourceText) -> bool {
     let ends = |ending: &str| source.name.to_ascii_lowercase().ends_with(ending);
     let text = source.text.trim_start_matches('\u{feff}').trim_start();
@@ -75,7 +75,7 @@ fn is_json(source: &SourceText) -> bool {
     ends(".json") || (!ends(".yaml") && !ends(".yml") && quoted())
 }
 
-/// Compiles a tree that was read already; `found` are the problems of the reading.
+/// Compiles a parsed tree; `found` are the problems of parsing.
 pub(crate) fn compile_tree(
     source: &SourceText,
     tree: &SyntaxNode,
@@ -92,7 +92,7 @@ pub(crate) fn compile_tree(
     }
 }
 
-/// Checks a tree that was read already; `found` are the problems of the reading.
+/// Checks a parsed tree; `found` are the problems of parsing.
 pub fn check(
     source: &SourceText,
     tree: &SyntaxNode,
@@ -114,8 +114,8 @@ pub fn schema() -> &'static str {
     include_str!("schema.json")
 }
 
-/// In the order of the file, with the codes of this format: what the reading of the text calls by another one has none
-/// of its own.
+/// Sorts the problems in file order and replaces the codes of the parser by those of this format, which has no finer
+/// codes for them.
 fn normalize_codes(found: Diagnostics) -> Diagnostics {
     let mut all = Diagnostics::new();
     for mut problem in found {

@@ -1,4 +1,4 @@
-//! What a workflow is compiled against.
+//! Compile options of workflows.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,36 +9,36 @@ use windlass_core::Limits;
 use crate::document::CoordinatorMode;
 use windlass_dialect::{FileReader, NoFiles, RegisteredNames};
 
-/// What a workflow is compiled against.
+/// The compile options of a workflow.
 #[derive(Clone)]
 pub struct ZenflowOptions {
     pub limits: Limits,
-    /// The folder of the workflow's file, absolute. None: the text came from elsewhere, and no file beside it can be
-    /// looked at.
+    /// The folder of the workflow's file, absolute. `None`: the text came from elsewhere, and no file next to it can be
+    /// read.
     pub folder: Option<PathBuf>,
     /// The tools that agents may name.
     pub tools: Vec<String>,
-    /// The tool servers that are configured: any tool `server__name` of theirs may be named.
+    /// The configured tool servers: agents may name any of their tools as `server__name`.
     pub mcp: Vec<String>,
-    /// The model for everything, whatever the file says.
+    /// The model for everything; overrides the file.
     pub model: Option<String>,
-    /// The model where the file says nothing.
+    /// The model where the file selects none.
     pub default_model: Option<String>,
-    /// What models cost, by their names.
+    /// Prices by model name.
     pub prices: BTreeMap<String, ModelPrice>,
     pub coordinator: CoordinatorMode,
-    /// Steps at a time if the file says nothing.
+    /// The maximum number of concurrent steps if the file sets none.
     pub max_concurrency: Option<u64>,
-    /// Where agents work, absolute.
+    /// The work folder of agents, absolute.
     pub work_folder: Option<PathBuf>,
     pub files: Arc<dyn FileReader>,
-    /// Definitions that steps may call and that need not be found.
+    /// Definitions that steps may call and that need not be found as files.
     pub registered: RegisteredNames,
-    /// Where files are that steps take along.
+    /// The location of context files.
     pub context_files: ContextFiles,
     pub models: Arc<dyn Models>,
-    /// What depends on where the workflow runs is an error, as it must be before a run: files that are not there, tools
-    /// that nobody knows, models that cannot be asked. Otherwise it is a warning.
+    /// Makes problems that depend on the environment errors, as required before a run: missing files, unknown tools,
+    /// models that cannot be called. Otherwise they are warnings.
     pub strict_files: bool,
 }
 
@@ -65,7 +65,8 @@ impl Default for ZenflowOptions {
 }
 
 impl ZenflowOptions {
-    /// What a model costs: by its whole name, else without the provider in front, else by the kind in front of a colon.
+    /// Returns the price of a model: by its whole name, else without the provider prefix, else by the prefix before a
+    /// colon.
     pub(crate) fn price(&self, model: &str) -> Option<&ModelPrice> {
         let short = || model.split_once('/').and_then(|(_, name)| self.prices.get(name));
         let kind = || model.split_once(':').and_then(|(kind, _)| self.prices.get(kind));
@@ -73,19 +74,19 @@ impl ZenflowOptions {
     }
 }
 
-/// Where files are that steps take along.
+/// The location of context files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ContextFiles {
-    /// Beside the workflow.
+    /// Next to the workflow.
     #[default]
     Beside,
     /// In one folder for all workflows, absolute.
     In(PathBuf),
-    /// There are none; the hint says why.
+    /// Not available; the hint says why.
     Refused(String),
 }
 
-/// Millionths of money for a million tokens.
+/// Prices in millionths of money per million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelPrice {
     pub input: u64,
@@ -94,20 +95,20 @@ pub struct ModelPrice {
     pub cache_write: u64,
 }
 
-/// Knows which models can be asked.
+/// Checks which models can be called.
 pub trait Models: Send + Sync {
-    /// What keeps this one from being asked; the default one if none is named.
+    /// Returns why a model cannot be called; the default one if none is named.
     fn problem(&self, model: Option<&str>) -> Option<ModelProblem>;
 }
 
-/// Why a model cannot be asked.
+/// The reason why a model cannot be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelProblem {
     pub message: String,
     pub hint: String,
 }
 
-/// Nobody knows which models there are: any may be named.
+/// Accepts any model, if the available models are unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AnyModel;
 

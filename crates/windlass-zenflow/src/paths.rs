@@ -1,4 +1,4 @@
-//! Paths of files beside a workflow: never out of its folder, neither by what is written nor by a link.
+//! Paths of files next to a workflow: never out of its folder, neither as written nor through a link.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use windlass_dialect::{FileReadProblem, FileReader};
 
 pub(crate) const PATH_HINT: &str = "write a path inside of the workflow's folder, such as docs/notes.md";
 
-/// Why a path leads to no file.
+/// The reason why a path leads to no file.
 #[derive(Debug)]
 pub(crate) enum PathError {
-    /// What is written cannot be right; the rest of a sentence about it.
+    /// The path as written is invalid; the text is the rest of a sentence about it.
     Invalid(&'static str),
     /// A link leads out of the folder.
     Outside,
@@ -25,7 +25,7 @@ pub(crate) struct WorkflowFolder {
 }
 
 impl WorkflowFolder {
-    /// Links in the folder's own path are followed first: what is in it is compared with where it really is.
+    /// Opens a folder. Resolves links in its own path first, so that paths are compared with its real location.
     pub(crate) fn open(path: &Path, files: Arc<dyn FileReader>) -> WorkflowFolder {
         let path = files.canonical(path).unwrap_or_else(|_| path.to_owned());
         WorkflowFolder { path, files }
@@ -35,7 +35,7 @@ impl WorkflowFolder {
         &self.path
     }
 
-    /// Where a file really is.
+    /// Returns the real location of a file.
     pub(crate) fn find(&self, written: &str) -> Result<PathBuf, PathError> {
         let tidy = normalize(written).map_err(PathError::Invalid)?;
         let path = self.files.canonical(&self.path.join(tidy)).map_err(PathError::File)?;
@@ -46,7 +46,7 @@ impl WorkflowFolder {
     }
 }
 
-/// The path without `.` and `..`, or the rest of a sentence that says what is wrong with it.
+/// Removes `.` and `..` from a path. The error is the rest of a sentence about the path.
 pub(crate) fn normalize(written: &str) -> Result<PathBuf, &'static str> {
     if written.trim().is_empty() {
         return Err("is no path");
@@ -54,7 +54,7 @@ pub(crate) fn normalize(written: &str) -> Result<PathBuf, &'static str> {
     if written.contains('\0') {
         return Err("has a character that no path has");
     }
-    // A drive letter is a folder of its own on one system and a name on others.
+    // A drive letter is a separate root on one system and a name on others.
     let drive = written.as_bytes().get(1) == Some(&b':') && written.as_bytes()[0].is_ascii_alphabetic();
     if written.starts_with(['/', '\\']) || drive {
         return Err("is an absolute path");

@@ -1,9 +1,9 @@
-//! Whether a file is a workflow of this kind, right or wrong.
+//! Detects workflows of this dialect, valid or not.
 
 use windlass_syntax::{SyntaxNode, SyntaxNodeKind};
 
 const TOP: [&str; 8] = ["name", "description", "version", "agents", "includes", "steps", "options", "x-windlass"];
-/// Keys that only other formats have at the top.
+/// Top-level keys that only other formats have.
 const FOREIGN: [&str; 11] = [
     "apiVersion",
     "kind",
@@ -19,7 +19,7 @@ const FOREIGN: [&str; 11] = [
 ];
 const STEP: [&str; 6] = ["id", "agent", "instructions", "dependsOn", "include", "loop"];
 
-/// Whether a tree looks like a workflow of agents. What other formats have at the top is none, whatever else it has.
+/// Returns whether a tree looks like a workflow of agents. Top-level keys of other formats exclude it.
 pub fn recognise(tree: &SyntaxNode) -> bool {
     let Some(entries) = tree.as_map() else { return false };
     let has = |name: &str| entries.iter().find(|(key, _)| key.text == name).map(|(_, node)| node);
@@ -38,7 +38,7 @@ pub fn recognise(tree: &SyntaxNode) -> bool {
     steps || (agents && has("name").is_some()) || (only && has("name").is_some())
 }
 
-/// Whether a tree has keys at the top that only other formats have there.
+/// Returns whether a tree has top-level keys that only other formats have.
 pub(crate) fn is_foreign(tree: &SyntaxNode) -> bool {
     tree.as_map().is_some_and(|entries| entries.iter().any(|(key, _)| FOREIGN.contains(&key.text.as_str())))
 }

@@ -1,4 +1,4 @@
-//! JSON Schema 2020-12: whether one is valid, and the schema of workflows themselves. The only place that knows the crate.
+//! JSON Schema 2020-12: validates result schemas. The only module that uses the `jsonschema` crate.
 
 use jsonschema::{Draft, PatternOptions, ValidationError};
 use serde_json::Value as Json;
@@ -7,12 +7,12 @@ use windlass_value::{schema_width, to_json};
 
 use crate::codes;
 
-/// Steps that one regular expression may go back.
+/// The backtracking limit of one regular expression.
 const MAX_PATTERN_STEPS: usize = 100_000;
-/// How much of a problem's sentence is told.
+/// The maximum length of a reported problem.
 const MAX_MESSAGE_CHARS: usize = 160;
 
-/// What is wrong with a schema that a file gives.
+/// Checks a schema in a file.
 pub(crate) fn check(node: &SyntaxNode, found: &mut Diagnostics) {
     let value = to_value(node);
     if let Err(problem) = schema_width(&value) {
@@ -22,7 +22,7 @@ pub(crate) fn check(node: &SyntaxNode, found: &mut Diagnostics) {
         return;
     }
     let Ok(mut schema) = serde_json::from_str::<Json>(&to_json(&value)) else { return };
-    // The dialect is fixed, whatever it is called.
+    // The draft is fixed, whatever `$schema` says.
     if let Some(object) = schema.as_object_mut() {
         object.remove("$schema");
     }
@@ -58,7 +58,7 @@ fn report(node: &SyntaxNode, error: &ValidationError, found: &mut Diagnostics) {
     found.push(problem.with_hint(hint));
 }
 
-/// A result is given as the arguments of a call, which are always an object.
+/// Requires the type `object`: a result is submitted as the arguments of a call, which are always an object.
 fn check_is_object(node: &SyntaxNode, found: &mut Diagnostics) {
     let Some(types) = node.get("type") else { return };
     let names =
@@ -69,7 +69,7 @@ fn check_is_object(node: &SyntaxNode, found: &mut Diagnostics) {
     }
 }
 
-/// The place that a JSON pointer means: a value, or the key of what is below it.
+/// Returns the location of a JSON pointer: a value, or the key of a value with children.
 fn span_at_pointer(node: &SyntaxNode, pointer: &str) -> Span {
     let (mut at, mut key) = (node, None);
     for step in pointer.split('/').skip(1) {

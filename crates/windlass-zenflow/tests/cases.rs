@@ -1,7 +1,7 @@
-//! A case is a file: `cases/good/*` with the document beside it, `cases/bad/*` with what is said about it. Of the bad ones,
-//! `text_*` cannot be read, `structure_*` the schema of workflows refuses too, and `meaning_*` only who knows what is
-//! meant. `check_*` are looked at without the files beside them. `UPDATE=1 cargo test` writes what came out; then read
-//! the difference.
+//! A case is a file: `cases/good/*` with the expected document, `cases/bad/*` with the expected problems. Of the bad
+//! ones, `text_*` cannot be parsed, `structure_*` the schema of workflows rejects too, and `meaning_*` only the
+//! checks of this crate reject. `check_*` are checked without their files. `UPDATE=1 cargo test` writes the actual
+//! results; then review the difference.
 
 use crate::support;
 
@@ -34,7 +34,7 @@ fn options(path: &Path) -> ZenflowOptions {
     }
 }
 
-/// Read and checked.
+/// Reads and checks a case.
 fn check_case(path: &Path, source: &SourceText) -> Result<CheckedWorkflow, CompileProblems> {
     let mut found = Diagnostics::new();
     match read(source, &Limits::default(), &mut found) {
@@ -77,7 +77,7 @@ fn truncated_workflows_are_handled() {
     });
 }
 
-/// The schema of workflows and this crate say the same about what a schema can know.
+/// The schema of workflows and this crate agree on everything that a schema can express.
 #[test]
 fn the_schema_and_the_reader_agree() {
     let schema: serde_json::Value = serde_json::from_str(schema()).unwrap();

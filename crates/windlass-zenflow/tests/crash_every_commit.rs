@@ -1,5 +1,5 @@
-//! Runs of agents are crashed at every commit, before and after its sync: the end is the one of a run that nobody disturbed,
-//! and no call that has ended is made again.
+//! Crashes runs of agents at every commit, before and after its sync: the result equals that of an undisturbed run,
+//! and no completed call is repeated.
 
 use crate::world;
 
@@ -12,8 +12,8 @@ use windlass_store::{MemoryStore, StoreRead};
 use windlass_value::{Value, to_json};
 use world::{Call, Case, RUN, Script, engine};
 
-/// Cases with something that could get lost: tool calls, results, loops, judges, mail, includes, retries, budgets; and how
-/// many calls each of them makes at once. So many may have to be made again, and no more.
+/// Cases with state that could get lost: tool calls, results, loops, judges, mail, includes, retries, budgets; and
+/// the number of calls each of them has in flight. At most that many may be repeated.
 const CASES: &[(&str, usize)] = &[
     ("tools", 3),
     ("submit", 5),
@@ -39,7 +39,7 @@ enum Side {
     AfterSync,
 }
 
-/// One life of the process: starts the run, or goes on with it.
+/// Runs one process lifetime: starts the run or resumes it.
 async fn run_process(case: &Case, store: &Arc<MemoryStore>, script: &Script) -> Result<Value, RuntimeError> {
     let engine = engine(store.clone(), script.tools());
     let (hash, _) = engine.add_plan(case.plan())?;
@@ -54,13 +54,13 @@ async fn within_timeout<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), work).await.expect("it hangs")
 }
 
-/// A call by what it is for; its key depends on the order in which steps beside each other went on.
+/// Identifies a call by its purpose; its key depends on the order in which concurrent steps advanced.
 fn purpose(call: &Call) -> String {
     let part = |key: &str| call.input.get(key).map(to_json).unwrap_or_default();
     format!("{} {} {} {}", call.path, call.attempt, part("turn"), part("arguments"))
 }
 
-/// How many different calls were made for each purpose.
+/// Counts the distinct calls for each purpose.
 fn purposes(calls: &[Call]) -> BTreeMap<String, usize> {
     let mut keys: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for call in calls {

@@ -1,4 +1,4 @@
-//! What is told of a run besides its output: a run that is called off, and loops with many items.
+//! Events and reports beyond the output: a cancelled run, and loops with many items.
 
 use crate::world;
 
@@ -12,7 +12,7 @@ use windlass_store::{MemoryStore, Store};
 use windlass_value::Value;
 use world::{Case, RUN, Script, engine, plan, yaml};
 
-/// A case that expects nothing by itself.
+/// Creates a case without expectations.
 fn case(document: &str, script: &str) -> Case {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runs/none.yaml");
     let (document, script) = (document.to_owned(), yaml("script", script));

@@ -1,4 +1,4 @@
-//! Files that somebody wrote to do harm, or that a slip broke: each is refused or accepted, in good time, and nothing panics.
+//! Malicious or broken files: each is rejected or accepted quickly, and nothing panics.
 
 use std::fmt::Write as _;
 
@@ -77,7 +77,7 @@ fn oversized_expressions_are_refused_quickly() {
             format!("name: a\nsteps:\n  - id: a\n    instructions: Work.\n    condition: \"{condition}\"\n"),
         );
     }
-    // A long one that is fine stays fine.
+    // A long but valid expression is accepted.
     let long = vec!["true"; 200].join(" && ");
     let source = SourceText::new(
         "cel.yaml",
@@ -116,7 +116,7 @@ impl Generator {
     }
 }
 
-/// Cases with pieces taken out, put in and doubled.
+/// Mutates cases by removing, inserting and duplicating pieces.
 #[test]
 fn nothing_panics_on_any_text() {
     let parts = [

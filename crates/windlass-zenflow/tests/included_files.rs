@@ -1,4 +1,4 @@
-//! Files beside a workflow: what is read, and what is refused, with files in memory and on a disk.
+//! Files next to a workflow: the ones that are read and the ones that are refused, in memory and on disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ fn checked(text: &str, options: &ZenflowOptions) -> Result<CheckedWorkflow, Comp
     check(&source, &tree, found, options)
 }
 
-/// What is said of the file itself.
+/// Returns the problems of the main file.
 fn messages(result: Result<CheckedWorkflow, CompileProblems>) -> Vec<String> {
     let own = result.map_or_else(|problems| problems.own, |checked| checked.warnings);
     own.iter().map(|problem| problem.message.clone()).collect()
@@ -127,7 +127,7 @@ fn too_large_files_are_refused() {
     assert!(found[0].contains("more than 1048576 bytes"), "{found:?}");
 }
 
-/// A text that begins with `@` but has more lines is a text.
+/// A text that begins with `@` but has more lines is plain text.
 #[test]
 fn a_multi_line_file_that_begins_with_an_at_sign_is_text() {
     let files = MemoryFiles::new(&[("/flows/a.md", "@everyone\nread this\n")]);
@@ -159,13 +159,13 @@ fn files_are_not_read_without_a_folder() {
             assert!(found.iter().all(|message| message.contains("cannot be")), "{found:?}");
         }
     }
-    // What is written is looked at all the same.
+    // Paths as written are still checked.
     let outside = "name: a\nsteps:\n  - {id: a, instructions: '@../a.md', contextFiles: [/b.md]}\n  - {id: b, include: ../c.yaml}\n";
     let found = messages(checked(outside, &ZenflowOptions { strict_files: false, ..ZenflowOptions::default() }));
     assert_eq!(found.len(), 3, "{found:?}");
 }
 
-/// Many files that include the same ones are read once each, and what they amount to is counted.
+/// Files included by many others are read once each, and their total size is limited.
 #[test]
 fn included_steps_are_limited() {
     let mut files = MemoryFiles::default();

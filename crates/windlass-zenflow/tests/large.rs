@@ -1,4 +1,4 @@
-//! Values that are too large to travel: replies, results of tools, outputs of steps and turns.
+//! Values that are too large for messages: replies, tool results, outputs of steps and iterations.
 
 use crate::world;
 
@@ -7,7 +7,7 @@ use world::Case;
 
 const LARGE: usize = 100_000;
 
-/// A word that stands at the end of a large text.
+/// Returns a large text that ends in the given word.
 fn large(end: &str) -> String {
     format!("{}{end}", "x".repeat(LARGE))
 }
@@ -50,7 +50,7 @@ steps:
     assert!(request("a", 1).contains("FIRST") && request("a", 1).contains("FILES"));
     assert!(request("b", 0).contains("more bytes]") && !request("b", 0).contains("SECOND"));
     assert!(request("again.1", 0).contains("more bytes]"));
-    // Whoever asks for all of it gets all of it.
+    // A step that requests a whole output gets all of it.
     assert!(
         request("after", 0).contains("ZERO")
             && request("after", 0).contains("ONE")

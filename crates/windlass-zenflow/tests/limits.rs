@@ -1,4 +1,4 @@
-//! Every limit of workflows: a changed value acts, in what is refused or in the plan. A case is a line.
+//! Checks that every limit of workflows has an effect, as a problem or in the plan. Each case is a line.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use windlass_syntax::{Colour, SourceText};
 use windlass_value::Duration;
 use windlass_zenflow::{CoordinatorMode, DiskFiles, ZenflowOptions, compile};
 
-/// The plan, or what is wrong.
+/// Returns the plan, or the problems.
 fn compile_with(text: &str, limits: Limits, folder: &std::path::Path) -> String {
     let options = ZenflowOptions {
         limits,

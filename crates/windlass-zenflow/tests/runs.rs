@@ -1,5 +1,5 @@
-//! Every case of `tests/runs` through the engine: a document, a script, and what is to come of it. `CASE=name` runs one and
-//! shows its events.
+//! Runs every case of `tests/runs` through the engine: a document, a script, and expectations. `CASE=name` runs one
+//! and prints its events.
 
 use crate::world;
 

@@ -1,4 +1,4 @@
-//! Expressions: what each of them may see, and what is wrong with it.
+//! Checks expressions and determines the names that each can use.
 
 use std::collections::HashSet;
 
@@ -12,18 +12,18 @@ use crate::document::{CallInput, CelSource, ForEachItems, LoopMode, WorkflowDocu
 use crate::expr::{self, CelReference};
 use crate::read::DocumentReader;
 
-/// What the inputs of a run are called.
+/// The name under which expressions see the inputs of a run.
 const INPUTS: &str = "inputs";
 
-/// Where an expression stands.
+/// The context of an expression.
 struct ExpressionContext<'p> {
-    /// All steps whose names mean something, inner ones first.
+    /// All steps whose names are in scope, inner ones first.
     known: &'p [&'p str],
-    /// Those of them that have ended for sure.
+    /// The steps that have certainly ended.
     ended: HashSet<&'p str>,
-    /// Those that cannot have: the step itself, and what comes after it.
+    /// The steps that cannot have ended: the step itself and those after it.
     later: HashSet<&'p str>,
-    /// Whose dependencies count.
+    /// The step whose dependencies count.
     step: &'p str,
     enclosing_loop: Option<&'p str>,
     binds: Vec<&'static str>,
@@ -36,7 +36,7 @@ impl DocumentReader<'_> {
     pub(crate) fn expressions(&mut self, document: &mut WorkflowDocument) {
         let declared: Vec<&str> = document.extensions.inputs.iter().map(|(name, _)| name.value.as_str()).collect();
         let inputs: &[&'static str] = if declared.is_empty() { &[] } else { &[INPUTS] };
-        // The expressions are filled in while the steps around them are looked at.
+        // The steps are taken out, because their expressions are changed while the other steps are read.
         let mut steps = std::mem::take(&mut document.steps);
         let bare_steps = outline(&steps);
         let graph = DependencyGraph::new(&bare_steps);
@@ -93,7 +93,7 @@ impl DocumentReader<'_> {
             for step in &mut repeat.steps {
                 let own = &*step.id.value.clone();
                 let (before, after) = (inner.ancestors(own), inner.with_dependents(own));
-                // What comes after it in the turn can only mean the turn before, and that one has ended.
+                // A later step of the body refers to the previous iteration, in which it has ended.
                 let previous = after.iter().copied().filter(|_| repeats);
                 let ended: HashSet<&str> = ended.iter().copied().chain(before).chain(previous).collect();
                 for (cel, mode) in own_expressions(step) {
@@ -117,7 +117,7 @@ impl DocumentReader<'_> {
     fn expression(&mut self, cel: &mut CelSource, context: &ExpressionContext) {
         cel.enclosing_loop = context.enclosing_loop.map(str::to_owned);
         cel.binds.clone_from(&context.binds);
-        // All names are known for now, so that the one that was meant is found.
+        // All names are in scope for now, so that suggestions can be found.
         cel.steps = unique(context.known.iter().copied());
         let errors = expr::errors(&cel.source(), context.mode);
         if !errors.is_empty() {
@@ -168,7 +168,7 @@ impl DocumentReader<'_> {
     }
 }
 
-/// The expressions of a step itself, without those of its loop.
+/// Returns the expressions of a step itself, without those of its loop.
 fn own_expressions(step: &mut ZenflowStep) -> impl Iterator<Item = (&mut CelSource, ExpressionMode)> {
     let input = step.call.as_mut().and_then(|call| match &mut call.input {
         CallInput::Cel(cel) => Some((cel, ExpressionMode::Value)),
@@ -182,7 +182,7 @@ fn unique<'i>(ids: impl Iterator<Item = &'i str>) -> Vec<String> {
     ids.filter(|id| !id.is_empty() && once.insert(*id)).map(str::to_owned).collect()
 }
 
-/// Ids and dependencies alone: the rest of the steps is being changed.
+/// Copies ids and dependencies only: the rest of the steps is being changed.
 fn outline(steps: &[ZenflowStep]) -> Vec<ZenflowStep> {
     let bare = |step: &ZenflowStep| ZenflowStep {
         span: step.span,

@@ -1,4 +1,4 @@
-//! Who waits for whom in one list of steps.
+//! Dependencies within one list of steps.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use crate::codes;
 use crate::document::ZenflowStep;
 use crate::read::DocumentReader;
 
-/// One list of steps, and who comes before whom.
+/// One list of steps and its dependency graph.
 pub(crate) struct DependencyGraph<'d> {
     steps: &'d [ZenflowStep],
     positions: HashMap<&'d str, usize>,
@@ -27,7 +27,7 @@ impl<'d> DependencyGraph<'d> {
         self.steps[position].depends_on.iter().filter_map(|id| self.positions.get(id.as_str()).copied())
     }
 
-    /// Everything that has ended when a step starts, in the order of the file.
+    /// Returns all steps that have ended when a step starts, in file order.
     pub(crate) fn ancestors(&self, id: &str) -> Vec<&'d str> {
         let Some(own) = self.positions.get(id) else { return Vec::new() };
         let mut seen = vec![false; self.steps.len()];
@@ -41,7 +41,7 @@ impl<'d> DependencyGraph<'d> {
         found.map(|(position, _)| self.steps[position].id.as_str()).collect()
     }
 
-    /// A step and everything that waits for it.
+    /// Returns a step and all its direct and indirect dependents.
     pub(crate) fn with_dependents(&self, id: &'d str) -> HashSet<&'d str> {
         let mut found = HashSet::from([id]);
         loop {
@@ -61,9 +61,9 @@ impl<'d> DependencyGraph<'d> {
 }
 
 impl DocumentReader<'_> {
-    /// Each circle of dependencies once, at the step of it that comes first.
+    /// Reports each dependency cycle once, at its first step.
     pub(crate) fn cycles(&mut self, steps: &[ZenflowStep]) {
-        // Such a list is refused anyway.
+        // Such a list is rejected anyway.
         if steps.len() > self.options.limits.max_steps_zenflow {
             return;
         }
@@ -87,7 +87,7 @@ impl DocumentReader<'_> {
     }
 }
 
-/// The shortest way from a step back to itself.
+/// Returns the shortest path from a step back to itself.
 fn find_cycle(graph: &DependencyGraph, from: usize) -> Option<Vec<usize>> {
     let mut came: HashMap<usize, usize> = HashMap::new();
     let mut open = std::collections::VecDeque::from([from]);

@@ -1,4 +1,4 @@
-//! Agents that say when a loop ends: their result must have a boolean `done`.
+//! Checks agents that end loops: their result must have a boolean `done`.
 
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{Diagnostic, Span};

@@ -1,8 +1,8 @@
-//! What a document says about its own parts: steps, agents, tools, files, expressions. Each list of steps is checked with
-//! what it stands in.
+//! Checks the internal consistency of a document: steps, agents, tools, files, expressions. Each list of steps is
+//! checked in its context.
 //!
-//! `graph` dependencies, cycles, ancestors · `judges` agents that end loops · `cel` expressions and what they see · `tools`
-//! · `files` · `models` · `money`
+//! `graph`: dependencies, cycles, ancestors · `judges`: agents that end loops · `cel`: expressions and the names in
+//! their scope · `tools` · `files` · `models` · `money`
 
 mod cel;
 mod files;
@@ -24,13 +24,13 @@ pub(crate) use graph::DependencyGraph;
 pub(crate) use models::check_models;
 pub(crate) use money::check_prices;
 
-/// More problems than these are not kept, so nobody looks for the names that were meant.
+/// No suggestions are computed beyond this number of problems, because more problems are not kept.
 const MAX_HINTS: usize = 500;
-/// More names than these are not searched for the one that was meant.
+/// Suggestions search at most this many names.
 const MAX_NAMES: usize = 500;
 
 impl DocumentReader<'_> {
-    /// Everything but what other files say.
+    /// Checks everything except included files.
     pub(crate) fn check(&mut self, document: &mut WorkflowDocument) {
         self.tools(document);
         self.files(document);
@@ -47,14 +47,14 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// One list of steps: ids, dependencies, cycles.
+    /// Checks one list of steps: ids, dependencies, cycles.
     fn check_step_list(&mut self, steps: &[ZenflowStep], document: &WorkflowDocument, owner: Option<&ZenflowStep>) {
         let mut first: HashMap<&str, &ZenflowStep> = HashMap::new();
         for step in steps.iter().filter(|step| !step.id.is_empty()) {
             match first.get(step.id.as_str()) {
                 None => drop(first.insert(step.id.as_str(), step)),
                 Some(other) => {
-                    // What an alias repeats is written only once: then the alias is the place.
+                    // A YAML alias repeats the same text: then the location is that of the alias.
                     let same = other.id.span == step.id.span;
                     let span = if same { step.span } else { step.id.span };
                     let message = format!("there are two steps `{}`", *step.id);
@@ -110,7 +110,7 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// The name that was probably meant, or all that there are.
+    /// Returns a hint with the most similar name, or with all names.
     fn suggestion<'n>(&self, name: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
         if self.found.len() > MAX_HINTS {
             return "see the first problems".to_owned();

@@ -1,4 +1,4 @@
-//! The models that a workflow asks: whoever runs it knows which there are.
+//! Checks the models of a workflow against those that the caller provides.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,14 +8,14 @@ use crate::codes;
 use crate::document::{LoopMode, Spanned, WorkflowDocument, ZenflowStep};
 use crate::options::ZenflowOptions;
 
-/// Looks at every model of one file, each where it is written; where nothing is, at the first step that has none.
+/// Checks every model of one file at its location; a missing one is reported at the first step without a model.
 pub(crate) fn check_models(
     document: &WorkflowDocument,
     is_root: bool,
     options: &ZenflowOptions,
     found: &mut Diagnostics,
 ) {
-    // One model for everything comes from the command line, and is looked at there.
+    // A model for everything comes from the command line and is checked there.
     if options.model.is_some() {
         return;
     }
@@ -28,7 +28,7 @@ pub(crate) fn check_models(
         let span = coordinator.mode.as_ref().map_or(document.name.span, |mode| mode.span);
         uses.push((coordinator.model.as_ref(), span));
     }
-    // Each is looked at once: it may be a file that is read for it.
+    // Each model is checked once, because the check may read a file.
     let (mut known, mut reported) = (HashMap::new(), HashSet::new());
     for (model, fallback_span) in uses {
         let name = model.map(|model| model.as_str());
@@ -51,7 +51,7 @@ pub(crate) fn check_models(
 type ModelUse<'d> = (Option<&'d Spanned<String>>, Span);
 
 fn collect_models<'d>(step: &'d ZenflowStep, document: &'d WorkflowDocument, uses: &mut Vec<ModelUse<'d>>) {
-    // An included file is looked at by itself, and so is a definition that is called.
+    // Included files and called definitions are checked separately.
     if step.include.is_some() || step.call.is_some() {
         return;
     }

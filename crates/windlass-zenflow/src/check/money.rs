@@ -1,4 +1,4 @@
-//! Budgets of money: they cannot be kept where nobody knows what a model costs.
+//! Checks budgets of money: they need the price of every model.
 
 use windlass_syntax::{Diagnostic, Diagnostics, Span};
 
@@ -6,7 +6,7 @@ use crate::codes;
 use crate::document::{LoopMode, WorkflowDocument, ZenflowBudget, ZenflowStep};
 use crate::options::ZenflowOptions;
 
-/// Reports models without a price under a budget of money; included files count as part of it.
+/// Reports models without a price under a budget of money, including those of included files.
 pub(crate) fn check_prices(document: &WorkflowDocument, options: &ZenflowOptions, found: &mut Diagnostics) {
     let mut report = |budget: Option<&ZenflowBudget>, models: &dyn Fn() -> Vec<Option<String>>| {
         let Some(money) = budget.and_then(|budget| budget.money.as_ref()) else { return };
@@ -56,7 +56,7 @@ fn models_of(document: &WorkflowDocument, options: &ZenflowOptions) -> Vec<Optio
     steps.chain(coordinator).collect()
 }
 
-/// The models of a step, its inner steps, its judge, and what it includes.
+/// Returns the models of a step, its inner steps, its judge, and its include.
 fn step_models(step: &ZenflowStep, document: &WorkflowDocument, options: &ZenflowOptions) -> Vec<Option<String>> {
     if let Some(include) = &step.include {
         return include.document.iter().flat_map(|document| models_of(document, options)).collect();

@@ -1,4 +1,4 @@
-//! The tools that agents name.
+//! Checks the tools that agents name.
 
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{format_names, nearest};
@@ -7,12 +7,12 @@ use crate::codes;
 use crate::document::{Spanned, WorkflowDocument};
 use crate::read::DocumentReader;
 
-/// Tools that agents are given by what they do, not by a list.
+/// Tools that agents get implicitly, not from a list.
 const IMPLICIT_TOOLS: [&str; 2] = ["submit_result", "send_message"];
 
 impl DocumentReader<'_> {
     pub(crate) fn tools(&mut self, document: &WorkflowDocument) {
-        // Nobody has said which tools there are.
+        // The available tools are unknown.
         if self.options.tools.is_empty() && self.options.mcp.is_empty() {
             return;
         }
@@ -51,7 +51,7 @@ impl DocumentReader<'_> {
         };
         match self.options.strict_files {
             true => self.error(codes::VALIDATION, tool.span, message, hint),
-            // It may be known where the workflow runs.
+            // The tool may exist where the workflow runs.
             false => self.warning(codes::UNKNOWN_TOOL, tool.span, message + "; a run would stop here", hint),
         }
     }

@@ -1,4 +1,4 @@
-//! The pipeline of an agent: it asks its model, runs the tools that the model calls, and asks again.
+//! The pipeline of an agent: calls its model, runs the tools that the model calls, and calls the model again.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use super::tools::{SUBMIT_RESULT, send_message, submit_result};
 use crate::document::{AgentDefinition, Spanned, ZenflowStep};
 use crate::options::ContextFiles;
 
-/// Tries of a model call after the first, if nobody says anything.
+/// The default number of retries of a model call.
 const DEFAULT_CALL_RETRIES: u64 = 2;
 
-/// What is tried again of a model call: the service is overloaded, or could not be reached.
+/// The errors of a model call that are retried: the service is overloaded, or could not be reached.
 const RETRY_ON: [&str; 4] = ["429", "5xx", "connection", "timeout"];
 
-/// What an agent's pipeline is made from.
+/// The parts of an agent's pipeline.
 pub(super) struct AgentStep<'d> {
     pub name: &'d str,
     pub label: &'static str,
@@ -37,32 +37,32 @@ pub(super) struct AgentStep<'d> {
     pub files: &'d [Spanned<String>],
     pub time: Option<Duration>,
     pub call_retries: u64,
-    /// It reads mail, and may write to the coordinator if there is one.
+    /// The agent reads mail, and may write to the coordinator if there is one.
     pub mail: bool,
 }
 
-/// Where the tasks of an agent's pipeline stand.
+/// The positions of the tasks in an agent's pipeline.
 struct TaskPositions {
     ask: u32,
-    /// Where the next turn begins: with mail, if there may be any.
+    /// The start of the next turn: with a mail check, if mail is possible.
     next: u32,
-    /// The last look for mail.
+    /// The last mail check.
     last: Option<u32>,
 }
 
-/// When an agent looks for mail.
+/// The points at which an agent checks for mail.
 #[derive(Clone, Copy, PartialEq)]
 enum MailCheck {
-    /// Before the first call; what was written to it before then is to be there.
+    /// Before the first call; mail sent before then must be included.
     First,
     /// After the calls of a turn.
     Between,
-    /// When it is done.
+    /// After the last turn.
     Last,
 }
 
 impl<'d> AgentStep<'d> {
-    /// A step that is an agent's own.
+    /// Creates the pipeline parts of a step.
     pub(crate) fn from_step(step: &'d ZenflowStep, here: &StepContext<'d>) -> AgentStep<'d> {
         let agent = step.agent.as_ref().and_then(|agent| here.document.agent(agent));
         AgentStep {
@@ -95,7 +95,7 @@ impl<'d> AgentStep<'d> {
         prompt.map_or(Value::Null, |prompt| Value::from(prompt.as_str()))
     }
 
-    /// The tools that are allowed, null for all, and those that are not.
+    /// Returns the permitted tools, null for all, and the denied ones.
     pub(crate) fn allowed(&self) -> (Value, Value) {
         let named = |names: &[Spanned<String>]| text_list(names.iter().map(|name| &name.value));
         let allow = self.agent.and_then(|agent| agent.tools.as_ref()).filter(|tools| !tools.is_empty());
@@ -104,7 +104,7 @@ impl<'d> AgentStep<'d> {
     }
 }
 
-/// Tries of a model call after the first.
+/// Returns the number of retries of a model call.
 pub(super) fn call_retries(step: Option<&ZenflowStep>, here: &StepContext<'_>) -> u64 {
     let own = step.and_then(|step| step.max_retries).or(here.document.options.max_retries);
     own.map_or(DEFAULT_CALL_RETRIES, |retries| retries.value)
@@ -116,7 +116,7 @@ impl Planner<'_> {
         self.agent_pipeline(step, first, parent, here)
     }
 
-    /// The settings of the first message.
+    /// Returns the settings of the first message.
     fn first_message_settings(&self, step: &AgentStep<'_>, here: &StepContext<'_>) -> (&'static str, Map) {
         let mut first = Map::new();
         first.insert("instructions", step.instructions);
@@ -127,7 +127,7 @@ impl Planner<'_> {
         let dependency_value = |dependency: &DependencyRef| {
             Value::object([
                 ("id", Value::from(dependency.id.as_str())),
-                // Its own scope, and those between.
+                // The agent's own scope, and those between.
                 ("beyond", Value::from(1 + here.depth.saturating_sub(dependency.depth))),
                 ("whole", Value::Bool(dependency.whole)),
             ])
@@ -157,7 +157,7 @@ impl Planner<'_> {
         ("first", first)
     }
 
-    /// The pipeline, which begins its conversation with what this function of the language gives.
+    /// Builds the pipeline. Its conversation begins with the result of the language function `first`.
     pub(crate) fn agent_pipeline(
         &mut self,
         step: &AgentStep<'_>,
@@ -226,7 +226,7 @@ impl Planner<'_> {
         self.condition::<&str>("ok", [], span)
     }
 
-    /// Looks for mail; then the model is asked, unless there was none and the agent is done.
+    /// Builds a mail check. Afterwards the model is called, unless there was no mail and the agent is done.
     fn mail_task(&mut self, id: NodeId, step: &AgentStep<'_>, check: MailCheck, ask: u32) -> Task {
         let span = step.span;
         let name = match check {
@@ -235,8 +235,8 @@ impl Planner<'_> {
             MailCheck::Last => "last-mail",
         };
         let wait = self.add_hidden_node(&format!("{}#{name}", step.name), "mail", Some(id), span);
-        // Later looks take what is there: nobody is held up again and again by a coordinator that hangs.
-        // What was just asked for is mostly answered at once; after the last word nobody is waited for.
+        // Between turns the wait is short, so that a hanging coordinator does not delay a step again and again: replies to
+        // recent messages mostly arrive immediately. The last check does not wait at all.
         let hold = match check {
             MailCheck::First => Some(self.options.limits.max_coordinator_hold),
             MailCheck::Between => Some(Duration(self.options.limits.max_coordinator_hold.0 / BETWEEN_DIVISOR)),
@@ -330,7 +330,7 @@ impl Planner<'_> {
         Task { label: "ask".into(), rules, retry, ..Task::new(Action::Effect(effect)) }
     }
 
-    /// All of a request that is known beforehand.
+    /// Returns the constant part of a request.
     fn fixed_request(&self, step: &AgentStep<'_>, offered: Vec<Value>, here: &StepContext<'_>) -> Value {
         let (allow, deny) = step.allowed();
         let model = step.model.or(step.agent.and_then(|agent| agent.model.as_ref()));
@@ -352,7 +352,7 @@ impl Planner<'_> {
         Value::object(fixed)
     }
 
-    /// The calls of a reply, side by side; then the model is told what came of them.
+    /// Executes the calls of a reply concurrently and passes their answers to the model.
     fn act_task(&mut self, id: NodeId, step: &AgentStep<'_>, positions: &TaskPositions, mail: bool) -> Task {
         let span = step.span;
         let calls = self.calls_of_step(id, step, mail);
@@ -368,12 +368,12 @@ impl Planner<'_> {
     }
 }
 
-/// The result that an agent owes.
+/// The setting for the result that an agent must submit.
 pub(super) fn required_result(schema: &Value) -> Value {
     Value::object([("tool", Value::from(SUBMIT_RESULT)), ("schema", schema.clone())])
 }
 
-/// How a model call is tried again.
+/// Returns the retry policy of a model call.
 pub(super) fn call_retry(retries: u64) -> Option<Retry> {
     let backoff = Backoff {
         interval: Amount::Fixed(Duration::from_secs(2)),

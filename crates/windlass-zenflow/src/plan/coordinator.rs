@@ -1,4 +1,4 @@
-//! The coordinator: an agent beside the steps that reads what they write, and may write to them.
+//! The coordinator: an agent next to the steps that receives their messages and may send messages to them.
 
 use windlass_core::EventKind;
 use windlass_core::plan::{
@@ -14,10 +14,10 @@ use crate::document::WorkflowDocument;
 
 pub(super) const COORDINATOR: &str = "coordinator";
 
-/// A step lets the coordinator come to rest before its first call. Where there is a timeout, this part of it has to do.
+/// A step waits for the coordinator to become idle before its first call, at most for this fraction of a timeout.
 const TIMEOUT_DIVISOR: u64 = 4;
 
-/// The part of that wait for which a step waits between two of its calls.
+/// The fraction of that wait that a step waits between two of its calls.
 pub(super) const BETWEEN_DIVISOR: u64 = 6;
 
 const FORWARD: &str = "forward_to_agent";
@@ -30,7 +30,7 @@ messages that agents send to you. Agents cannot write to each other: if one shou
 happens. When you are told that the workflow has ended, call `finalize` with a summary of its outcome. If there is \
 nothing to do, answer with a short text and call no tool.";
 
-/// Tasks of the coordinator's pipeline.
+/// Positions of the tasks in the coordinator's pipeline.
 const WAIT: u32 = 1;
 const ASK: u32 = 2;
 const PUBLISH: u32 = 4;
@@ -75,7 +75,7 @@ impl Planner<'_> {
             set_variable("talk", WriteOp::Extend, self.agent_function("letters", span)),
             set_variable("ending", WriteOp::Set, self.agent_function("ending", span)),
         ];
-        // Nobody is left who could write, or it may not be woken any more.
+        // No sender is left, or the coordinator has used up its wake-ups.
         let rules = vec![rule(Some(some), Directive::Continue, writes), rule(None, Directive::Break, Vec::new())];
         Task { rules, ..hidden_task("mail", Action::Node(wait)) }
     }
@@ -89,7 +89,7 @@ impl Planner<'_> {
             None => SYSTEM.to_owned(),
         };
         let tools = Value::object([
-            // None of the tools that steps have.
+            // None of the steps' tools.
             ("allow", Value::list(Vec::new())),
             ("deny", Value::list(Vec::new())),
             ("own", Value::list(coordinator_tools())),
@@ -175,13 +175,13 @@ impl Planner<'_> {
         Task { label: "act".into(), rules, ..Task::new(Action::Node(calls)) }
     }
 
-    /// Whatever becomes of it, the steps go on; but somebody should know.
+    /// The rule for a failed coordinator: the steps continue, and an event reports the failure.
     fn give_up_rule(&mut self, span: Span) -> TaskRule {
         let failure = set_variable("trouble", WriteOp::Set, self.agent_function("error", span));
         rule(None, Directive::Jump(PUBLISH), vec![failure])
     }
 
-    /// Nobody waits for the coordinator until his own time is over, or that of something around him.
+    /// Limits the waits for the coordinator, so that a step does not use up its own or an enclosing timeout on them.
     pub(crate) fn bound_holds(&mut self) {
         let shortest = |planner: &Self, node: NodeId| {
             let around = std::iter::successors(Some(node), |node| planner.plan.node(*node).parent);
@@ -205,7 +205,7 @@ impl Planner<'_> {
         self.agent_expression("argument", settings, ExpressionMode::Value, span)
     }
 
-    /// A letter. One that was for a loop or an include, where nobody reads, is at least told to the user.
+    /// Forwards a message. One addressed to a loop or an include, which has no reader, is narrated to the user instead.
     fn forward_tasks(&mut self, to: ExprId, span: Span) -> Vec<Task> {
         let mut tasks = self.post_tasks(to, span);
         let wraps = self.condition::<&str>("wraps", [], span);
@@ -255,7 +255,7 @@ fn coordinator_tools() -> Vec<Value> {
     ]
 }
 
-/// What the coordinator knows before anything has happened.
+/// Returns the text that introduces the workflow to the coordinator.
 fn welcome(document: &WorkflowDocument) -> String {
     let mut text = format!("Workflow: {}", document.name.as_str());
     if let Some(description) = &document.description {

@@ -1,4 +1,4 @@
-//! Models, what they cost, and what may be used up.
+//! Models, their prices, and budgets.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use super::planner::{Planner, StepContext};
 use crate::document::ZenflowBudget;
 
 impl Planner<'_> {
-    /// The model that is asked: the one that is forced, the one that is written down, or the default.
+    /// Returns the model to call: the forced one, the written one, or the default.
     pub(crate) fn model(&self, written: Option<&str>) -> Option<String> {
         let forced = self.options.model.as_deref();
         forced.or(written).or(self.options.default_model.as_deref()).map(str::to_owned)
     }
 
-    /// What the model costs, if anybody knows.
+    /// Returns the price of the model, if it is known.
     pub(crate) fn price(&self, model: Option<&str>) -> Value {
         model.and_then(|model| self.options.price(model)).map_or(Value::Null, |price| {
             Value::object([
@@ -40,7 +40,7 @@ impl Planner<'_> {
         limits.into_iter().flatten().collect()
     }
 
-    /// The same place, with a budget around it.
+    /// Returns the context with a budget around it.
     pub(crate) fn with_budget<'d>(&self, here: &StepContext<'d>, budget: Option<&ZenflowBudget>) -> StepContext<'d> {
         let counts = |budget: &&ZenflowBudget| budget.tokens.is_some() || budget.money.is_some();
         let counted = here.reply.is_some() || budget.as_ref().is_some_and(counts);

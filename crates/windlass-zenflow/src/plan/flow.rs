@@ -1,4 +1,4 @@
-//! Steps, their order, and what is included.
+//! Steps, their order, includes and calls.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::document::{
 const BUDGET: &str = "raise the budget under x-windlass; a call sets aside what its prompt may need and room for the \
                       answer. `windlass events RUN` shows what was spent";
 
-/// The reducer's own errors in the words of a workflow: its code, the code here, the message.
+/// Errors of the reducer in terms of this dialect: its code, the code here, the message.
 const ERROR_WORDING: &[(&str, &str, Option<&str>)] = &[
     ("ActionDependencyFailed", "DependencyFailed", Some("`{name}` {ended}, and this step needs it")),
     ("ActionTimedOut", "StepTimedOut", Some("{name} took longer than its timeout of {span}")),
@@ -28,7 +28,7 @@ const ERROR_WORDING: &[(&str, &str, Option<&str>)] = &[
     ("NotAnArray", "NotAList", Some("`forEach` needs a list; it got {got}")),
 ];
 
-/// What the reducer's own errors mean in a workflow.
+/// Hints for the errors of the reducer in a workflow.
 const HINTS: &[(&str, &str)] = &[
     ("BudgetExceeded", BUDGET),
     ("LoopBudget", BUDGET),
@@ -47,7 +47,7 @@ const HINTS: &[(&str, &str)] = &[
 ];
 
 impl Planner<'_> {
-    /// The whole run: the coordinator if there is one, and the steps.
+    /// Builds the whole run: the coordinator if there is one, and the steps.
     pub(crate) fn run(&mut self, document: &WorkflowDocument) {
         let span = document.span;
         self.coordinated = document.has_coordinator(self.options);
@@ -121,7 +121,7 @@ impl Planner<'_> {
         u32::try_from(max).unwrap_or(u32::MAX)
     }
 
-    /// Fills a node with steps that wait for each other.
+    /// Fills a node with steps and their dependencies.
     pub(crate) fn graph(&mut self, id: NodeId, steps: &[ZenflowStep], here: &StepContext<'_>, options: &FlowOptions) {
         let mut children = Vec::with_capacity(steps.len());
         for step in steps {
@@ -181,12 +181,12 @@ impl Planner<'_> {
         id
     }
 
-    /// The time of a step without a loop.
+    /// Returns the timeout of a step without a loop.
     pub(crate) fn step_time(step: &ZenflowStep, here: &StepContext<'_>) -> Option<Duration> {
         step.timeout.or(here.document.options.step_timeout).map(|timeout| timeout.value)
     }
 
-    /// A child run; the step's result is the child's output.
+    /// Builds a child run; the step's result is the child's output.
     fn call(&mut self, step: &ZenflowStep, call: &DefinitionCall, parent: NodeId, here: &StepContext<'_>) -> NodeId {
         let (name, span) = (call.definition.as_str(), call.definition.span);
         let id = self.add_node(&step.id, "call", Some(parent), step.span);
@@ -215,7 +215,7 @@ impl Planner<'_> {
         let id = self.add_node(&step.id, "include", Some(parent), step.span);
         self.get(id).scope = true;
         let Some(document) = &include.document else {
-            // Nobody is going to run this.
+            // Such a workflow is not run.
             self.graph(id, &[], here, &FlowOptions::default());
             return id;
         };
@@ -244,7 +244,7 @@ impl Planner<'_> {
     }
 }
 
-/// What a step is told of those before it: of those that it names, else what the place it stands in tells.
+/// Returns the prompt context of a step: its dependencies, or without any the context of its surroundings.
 fn prompt_context(step: &ZenflowStep, siblings: &[ZenflowStep], here: &StepContext<'_>) -> PromptContext {
     if step.depends_on.is_empty() {
         return here.context.clone();

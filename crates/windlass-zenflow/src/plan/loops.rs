@@ -1,4 +1,4 @@
-//! Loops: over items, or again and again until a condition or a judge says stop.
+//! Loops: over items, or repeated until a condition or a judge ends them.
 
 use windlass_core::Status;
 use windlass_core::plan::{
@@ -14,7 +14,7 @@ use super::planner::{
 use crate::document::{CelSource, FlowOptions, ForEachItems, LoopMode, OutputMode, Spanned, ZenflowLoop, ZenflowStep};
 use windlass_value::Duration;
 
-/// What repeats, and until when.
+/// The settings of a repeat loop.
 struct RepeatSettings<'d> {
     max_iterations: Spanned<u64>,
     until: Option<&'d CelSource>,
@@ -137,7 +137,7 @@ impl Planner<'_> {
         }
     }
 
-    /// One turn: the step itself, or the steps inside; then what it leaves behind for the next.
+    /// Builds one iteration: the step itself, or the inner steps; then the values it leaves for the next iteration.
     fn body(
         &mut self,
         id: NodeId,
@@ -160,7 +160,7 @@ impl Planner<'_> {
                 let lone = AgentStep { hidden: true, time, ..AgentStep::from_step(step, &inside) };
                 let work = self.agent_step(&lone, body, &inside);
                 if let LoopMode::Repeat { max_iterations, .. } = &repeat.mode {
-                    // One turn after the other: whoever writes to the step means the turn that runs, or the next.
+                    // Iterations run one after the other: a message to the step goes to the current iteration, or the next.
                     let mailbox = self.get(work).mailbox.take();
                     let often = |mailbox: Mailbox| mailbox.wakes.saturating_mul(max_iterations.value.max(1));
                     self.get(id).mailbox = mailbox.map(|mailbox| Mailbox { wakes: often(mailbox.clone()), ..mailbox });
@@ -169,7 +169,7 @@ impl Planner<'_> {
             }
             false => {
                 let graph = self.add_hidden_node(&format!("{}#steps", step.id.value), "steps", Some(body), span);
-                // Inside of a loop failures always cascade.
+                // Inside a loop failures always cascade.
                 let max_concurrency = here.document.options.max_concurrency;
                 let options = FlowOptions { max_concurrency, ..FlowOptions::default() };
                 self.graph(graph, &repeat.steps, &inside, &options);
@@ -195,8 +195,8 @@ impl Planner<'_> {
         body
     }
 
-    /// A judge that fails has not decided, and the loop goes on. Only one whose model cannot be asked at all, which is a
-    /// mistake of the setup, fails it.
+    /// Builds the judge of a loop. A failed judge has not decided, and the loop continues. Only a judge whose model
+    /// cannot be called at all, a mistake in the setup, fails the loop.
     fn judge(
         &mut self,
         id: NodeId,
@@ -207,7 +207,7 @@ impl Planner<'_> {
     ) -> NodeId {
         let span = judge.span;
         let outer = self.add_hidden_node(&format!("{}#judge", step.id.value), "judge", Some(id), span);
-        // The judge has a home of its own: a step of the body may have its name.
+        // The judge has a separate scope, because a step of the body may have its name.
         let home = self.add_hidden_node(&format!("{}#judging", step.id.value), "judge", Some(outer), span);
         self.get(home).scope = true;
         let agent = here.document.agent(judge);
@@ -242,7 +242,7 @@ impl Planner<'_> {
         outer
     }
 
-    /// The settings of a judge's prompt.
+    /// Returns the settings of a judge's prompt.
     fn judge_settings(&self, step: &ZenflowStep, judge: &AgentStep<'_>, max_iterations: u64) -> (&'static str, Map) {
         let mut settings = Map::new();
         settings.insert("name", step.id.as_str());

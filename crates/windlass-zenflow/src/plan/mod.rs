@@ -1,8 +1,9 @@
-//! From a checked document to the plan.
+//! Compiles a checked document to the plan.
 //!
-//! - `planner` nodes and expressions · `flow` steps, their order, what is included or called · `agent` the pipeline of an agent
-//! - `tools` calls of tools · `loops` forEach, repeat and judges · `coordinator` mail and whoever reads it · `costs` budgets
-//!   and prices
+//! - `planner`: nodes and expressions · `flow`: steps, their order, includes and calls · `agent`: the pipeline of an
+//!   agent
+//! - `tools`: tool calls · `loops`: forEach, repeat and judges · `coordinator`: mail and the coordinator · `costs`:
+//!   budgets and prices
 
 mod agent;
 mod coordinator;
@@ -19,10 +20,11 @@ use crate::ZenflowOptions;
 use crate::document::WorkflowDocument;
 use planner::Planner;
 
-/// Definitions that are called and not registered, each once, and where.
+/// The called definitions that are not registered, each once, and their locations.
 pub(crate) type UnregisteredCalls = Vec<(String, Span)>;
 
-/// Problems that only the compiler can find go to `diagnostics`; they are of the document's own file.
+/// Compiles a document. Problems that only the compiler can find go to `diagnostics`; they are of the document's own
+/// file.
 pub(crate) fn compile(
     document: &WorkflowDocument,
     options: &ZenflowOptions,

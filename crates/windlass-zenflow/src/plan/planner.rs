@@ -1,4 +1,4 @@
-//! What makes a plan: nodes, expressions, and where in a document something stands.
+//! The planner: builds nodes and expressions, and tracks the context of steps in a document.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,37 +20,37 @@ pub(super) struct Planner<'a> {
     pub plan: Plan,
     pub options: &'a ZenflowOptions,
     pub diagnostics: &'a mut Diagnostics,
-    /// There is somebody who reads what agents write.
+    /// A coordinator reads the messages of agents.
     pub coordinated: bool,
-    /// The include step of the document's own file that is being read: what it includes has no place in that file.
+    /// The include step of the main file that is being compiled: included parts have no location in that file.
     pub include_span: Option<Span>,
-    /// Definitions that are called and not registered, each once.
+    /// The called definitions that are not registered, each once.
     pub calls: UnregisteredCalls,
 }
 
-/// Where steps stand.
+/// The context of steps.
 #[derive(Clone)]
 pub(super) struct StepContext<'d> {
     pub document: &'d WorkflowDocument,
-    /// How many nodes around them have opened a scope.
+    /// The number of enclosing nodes that have opened a scope.
     pub depth: usize,
-    /// What steps that depend on nothing are told.
+    /// The prompt context of steps without dependencies.
     pub context: PromptContext,
     pub enclosing_loop: Option<EnclosingStepLoop>,
-    /// Tokens that one reply may have, where tokens or money are counted: what is set aside for a call must be enough.
+    /// The maximum tokens of one reply where tokens or money are counted: the reserve of a call must be sufficient.
     pub reply: Option<u64>,
 }
 
 #[derive(Clone, Default)]
 pub(super) struct PromptContext {
-    /// None is the usual one.
+    /// `None`: the usual one.
     pub heading: Option<&'static str>,
     pub dependencies: Vec<DependencyRef>,
-    /// What the previous turn of the loop around gave is told as well.
+    /// The prompt includes the output of the previous iteration of the enclosing loop.
     pub previous: bool,
 }
 
-/// A step whose outcome is told.
+/// A step whose output is part of the prompt.
 #[derive(Clone)]
 pub(super) struct DependencyRef {
     pub id: String,
@@ -76,7 +76,7 @@ impl<'a> Planner<'a> {
         Planner { plan, options, diagnostics, coordinated: false, include_span: None, calls: Vec::new() }
     }
 
-    /// The place in the document's own file.
+    /// Returns the location in the main file.
     pub(crate) fn span(&self, span: Span) -> SourceSpan {
         source_span(self.include_span.unwrap_or(span))
     }
@@ -97,14 +97,14 @@ impl<'a> Planner<'a> {
         self.diagnostics.push(Diagnostic::warning(code, span, message));
     }
 
-    /// A node whose kind is filled in when what is inside it is known.
+    /// Adds a node whose kind is set when its content is known.
     pub(crate) fn add_node(&mut self, name: &str, label: &str, parent: Option<NodeId>, span: Span) -> NodeId {
         let empty = NodeKind::Pipeline(Pipeline { tasks: Vec::new() });
         let span = self.span(span);
         self.plan.add_node(Node { span, ..Node::new(name, label, parent, empty) })
     }
 
-    /// A node that the author did not write.
+    /// Adds a node that the author did not write.
     pub(crate) fn add_hidden_node(&mut self, name: &str, label: &str, parent: Option<NodeId>, span: Span) -> NodeId {
         let id = self.add_node(name, label, parent, span);
         self.get(id).hidden = true;
@@ -119,7 +119,7 @@ impl<'a> Planner<'a> {
         self.get(id).kind = NodeKind::Pipeline(Pipeline { tasks });
     }
 
-    /// How long the texts of prompts may be.
+    /// Returns the maximum lengths of prompt texts.
     pub(crate) fn caps(&self) -> Value {
         let limits = &self.options.limits;
         Value::object([
@@ -129,7 +129,7 @@ impl<'a> Planner<'a> {
         ])
     }
 
-    /// An expression of the language of agents.
+    /// Adds an expression of the language `agent`.
     pub(crate) fn agent_expression<K: Into<Arc<str>>>(
         &mut self,
         function: &str,
@@ -145,7 +145,7 @@ impl<'a> Planner<'a> {
         self.expression("agent", Value::map(source), mode, span)
     }
 
-    /// A function without settings.
+    /// Adds a call of a function without settings.
     pub(crate) fn agent_function(&mut self, function: &str, span: Span) -> ExprId {
         self.agent_expression::<&str>(function, [], ExpressionMode::Value, span)
     }
@@ -171,19 +171,19 @@ impl<'a> Planner<'a> {
         add_expression(&mut self.plan, language, source, mode, self.include_span.unwrap_or(span))
     }
 
-    /// A rule that fails a step for a reason of its own.
+    /// Returns a directive that fails a step with a specific error.
     pub(crate) fn failure(&mut self, code: &str, message: String, span: Span) -> Directive {
         let error = Value::object([("code", Value::from(code)), ("message", Value::from(message))]);
         Directive::Fail { status: Status::Failed, error: Some(self.value(error, span)) }
     }
 }
 
-/// A change of a variable of the node around that has a scope.
+/// Writes a variable of the nearest enclosing node with a scope.
 pub(super) fn set_variable(name: &str, op: WriteOp, value: ExprId) -> VariableUpdate {
     VariableUpdate { ignores_input: true, hidden: true, ..VariableUpdate::new(Level::Step, name, op, Some(value)) }
 }
 
-/// A task that nobody is told of.
+/// Creates a task that publishes no events.
 pub(super) fn hidden_task(label: &str, action: Action) -> Task {
     Task { label: label.into(), hidden: true, ..Task::new(action) }
 }
@@ -192,12 +192,12 @@ pub(super) fn rule(when: Option<ExprId>, directive: Directive, writes: Vec<Varia
     TaskRule { when, writes, ..TaskRule::new(directive) }
 }
 
-/// A node that takes longer has failed.
+/// Returns a timeout that fails the node.
 pub(super) fn step_timeout(after: Duration) -> Option<NodeTimeout> {
     (after > Duration::ZERO).then_some(NodeTimeout { after: Amount::Fixed(after), status: Status::Failed })
 }
 
-/// Tries of a whole node, one right after the other.
+/// Returns a retry policy of a whole node, without delays.
 pub(super) fn step_retry(retries: u64) -> Option<Retry> {
     let backoff = Backoff {
         interval: Amount::Fixed(Duration::ZERO),

@@ -1,4 +1,4 @@
-//! Calls of tools: which tools an agent is offered by the workflow itself, and what its calls lead to.
+//! Tool calls: the tools that the workflow itself offers to an agent, and the handling of its calls.
 
 use windlass_core::plan::{
     Action, Amount, Branch, BranchCase, BranchTest, CollectMode, Effect, ExprId, IterationFailure, Loop, LoopLimits,
@@ -18,7 +18,7 @@ fn tool_spec(name: &str, description: &str, parameters: Value) -> Value {
     Value::object([("name", Value::from(name)), ("description", Value::from(description)), ("parameters", parameters)])
 }
 
-/// The parameters of a tool: texts, and which of them it needs.
+/// Returns the parameters of a tool: texts, and which of them are required.
 pub(super) fn parameters(properties: &[(&str, Value)], required: &[&str]) -> Value {
     let properties = Value::object(properties.iter().map(|(name, schema)| (*name, schema.clone())));
     Value::object([
@@ -46,14 +46,14 @@ pub(super) fn send_message() -> Value {
     tool(SEND_MESSAGE, "Sends a message to the coordinator of the workflow.", &[("text", text_schema)], &["text"])
 }
 
-/// A call that leads somewhere.
+/// The handler of a kind of call.
 pub(super) struct CallHandler {
     pub when: ExprId,
     pub tasks: Vec<Task>,
 }
 
 impl Planner<'_> {
-    /// The loop over the calls of a step's model.
+    /// Builds the loop over the calls of a step's model.
     pub(crate) fn calls_of_step(&mut self, id: NodeId, step: &AgentStep<'_>, mail: bool) -> NodeId {
         let span = step.span;
         let mut handlers = Vec::new();
@@ -87,26 +87,26 @@ impl Planner<'_> {
         self.condition("names", [("tools", tools)], span)
     }
 
-    /// The calls of a reply. Those of the workflow's own tools are looked at.
+    /// Returns the calls of a reply. Checks those of the workflow's own tools.
     pub(crate) fn keep_calls(&mut self, own: Value, span: Span) -> ExprId {
         self.agent_expression("calls", [("tools", own)], ExpressionMode::Value, span)
     }
 
-    /// Calls whose arguments are none, or are wrong, are not made.
+    /// Handles calls with malformed or invalid arguments: they are not executed.
     pub(crate) fn malformed_handler(&mut self, span: Span) -> CallHandler {
         let when = self.condition::<&str>("troubled", [], span);
         let answer = self.agent_function("trouble", span);
         CallHandler { when, tasks: vec![hidden_task("", Action::Evaluate(answer))] }
     }
 
-    /// Sends the letter of the call at hand.
+    /// Builds the tasks that send the message of the current call.
     pub(crate) fn post_tasks(&mut self, to: ExprId, span: Span) -> Vec<Task> {
         let mail = self.agent_function("letter", span);
         let posted = self.agent_function("posted", span);
         vec![hidden_task("post", Action::Post(SendMail { to, mail })), hidden_task("posted", Action::Evaluate(posted))]
     }
 
-    /// A hidden loop over the calls that were kept. What fails is told to the model: it may try another way.
+    /// Builds a hidden loop over the kept calls. Failures are answered to the model, which may try another way.
     pub(crate) fn call_loop(
         &mut self,
         parent: NodeId,
@@ -141,7 +141,7 @@ impl Planner<'_> {
         id
     }
 
-    /// A loop that only goes round.
+    /// Creates a loop without conditions, whose only limits come from its definition and the step.
     pub(crate) fn bare_loop(&self, kind: &str, source: LoopSource, body: NodeId) -> Loop {
         let limits = &self.options.limits;
         let looping = match source {

@@ -1,4 +1,4 @@
-//! `agents`: who does the work.
+//! Reads `agents`.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ impl DocumentReader<'_> {
         let Some(object) = self.object(node, "`agents`") else { return Vec::new() };
         let (mut agents, mut seen): (Vec<AgentDefinition>, HashSet<&str>) = Default::default();
         for (key, node) in object.unread_entries() {
-            // A key that stands twice was reported where the text was read.
+            // Duplicate keys were already reported by the parser.
             if seen.insert(&key.text) {
                 agents.push(self.agent(key, node));
             }
@@ -23,7 +23,7 @@ impl DocumentReader<'_> {
         agents
     }
 
-    /// There is one of this name, whatever is wrong with it.
+    /// Reads an agent. Returns one of this name even if it has problems.
     fn agent(&mut self, key: &SpannedKey, node: &SyntaxNode) -> AgentDefinition {
         if !is_id(&key.text) {
             let message = format!("`{}` cannot be the name of an agent", key.text);

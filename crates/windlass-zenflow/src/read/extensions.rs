@@ -1,4 +1,4 @@
-//! `x-windlass`: what this engine adds to the format.
+//! Reads `x-windlass`, the extensions of this engine.
 
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{SyntaxNode, SyntaxNodeKind, to_value};
@@ -16,7 +16,7 @@ const MODES: [(&str, CoordinatorMode); 3] =
 
 const CONTEXT_FILES: [(&str, bool); 2] = [("strict", false), ("lenient", true)];
 
-/// The format has one code for all that its own test cases do not name.
+/// The format has one code for all problems that its own test cases do not name.
 const TRIGGERS: TriggerProblemCodes = TriggerProblemCodes {
     unknown_key: codes::VALIDATION,
     missing_key: codes::VALIDATION,
@@ -44,7 +44,7 @@ impl DocumentReader<'_> {
         extensions
     }
 
-    /// Steps have a budget, or call another definition.
+    /// Reads the extensions of a step: a budget, or a call of another definition.
     pub(crate) fn step_extensions(&mut self, node: &SyntaxNode) -> (Option<ZenflowBudget>, Option<DefinitionCall>) {
         let Some(mut object) = self.object(node, "`x-windlass`") else { return (None, None) };
         let budget = object.take("budget").and_then(|node| self.budget(node));
@@ -53,7 +53,7 @@ impl DocumentReader<'_> {
         (budget, call)
     }
 
-    /// A name alone, or a name with an input.
+    /// Reads a call: a name alone, or a name with an input.
     fn call(&mut self, node: &SyntaxNode) -> Option<DefinitionCall> {
         let nothing = || CallInput::Literal(Spanned::new(Value::map(Map::new()), node.span));
         if node.as_map().is_none() {
@@ -86,7 +86,7 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// Loops have a budget and nothing else.
+    /// Reads the extensions of a loop: only a budget.
     pub(crate) fn only_budget(&mut self, node: &SyntaxNode) -> Option<ZenflowBudget> {
         let mut object = self.object(node, "`x-windlass`")?;
         let budget = object.take("budget").and_then(|node| self.budget(node));
@@ -114,7 +114,7 @@ impl DocumentReader<'_> {
         Some(budget)
     }
 
-    /// In millionths.
+    /// Reads an amount of money in millionths.
     fn money(&mut self, node: &SyntaxNode) -> Option<Spanned<u64>> {
         let text = match &node.kind {
             SyntaxNodeKind::Str(text) => Some(text.text.trim().to_owned()),
@@ -161,7 +161,7 @@ impl DocumentReader<'_> {
     }
 }
 
-/// `2.50` is 2,500,000.
+/// Parses an amount of money to millionths: `2.50` is 2,500,000.
 fn millionths(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! `loop`: over a list, or again until something says stop.
+//! Reads `loop`: over a list, or repeated until a condition is met.
 
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, to_value};
@@ -29,7 +29,7 @@ impl DocumentReader<'_> {
         let steps = object.take_entry("steps").map(|(key, node)| self.inner_steps(key, node)).unwrap_or_default();
         let budget = object.take("x-windlass").and_then(|node| self.only_budget(node));
         object.finish(codes::VALIDATION, "`loop`", &mut self.found);
-        // What stands in for a list that cannot be read is never seen: there is an error.
+        // The placeholder for an unreadable list is never used, because there is an error.
         let nothing = || LoopMode::ForEach {
             items: ForEachItems::Literal(Spanned::new(windlass_value::Value::Null, node.span)),
             max_concurrency: None,

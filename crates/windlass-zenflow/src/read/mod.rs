@@ -1,8 +1,8 @@
-//! From the tree to the document: what is of the wrong kind, out of its range, missing, or unknown. What refers to
-//! something else is checked afterwards.
+//! From the tree to the document: reports values of the wrong type, out of range, missing, or unknown. References are
+//! checked afterwards.
 //!
-//! `agents`, `steps`, `loops`, `settings`, `extensions` one part each · `scalars` numbers, durations, texts · `refs` texts in files · `letters`
-//! characters that hide something
+//! `agents`, `steps`, `loops`, `settings`, `extensions`: one part of the document each · `scalars`: numbers,
+//! durations, texts · `refs`: texts in files · `unicode`: deceptive characters
 
 mod agents;
 mod extensions;
@@ -25,17 +25,17 @@ pub(crate) struct DocumentReader<'a> {
     pub options: &'a ZenflowOptions,
     pub folder: Option<&'a WorkflowFolder>,
     pub found: Diagnostics,
-    /// A list was too long and is not known to its end: what it refers to may be there.
+    /// A list was too long and was truncated, so references to missing steps are not reported.
     pub is_truncated: bool,
 }
 
-/// What was read, and where its includes lead.
+/// The document, and the paths of its includes.
 pub(crate) struct ReadDocument {
     pub document: WorkflowDocument,
     pub includes: Includes,
 }
 
-/// Names and paths; a path that cannot be right is none.
+/// Names and paths of includes; the path is `None` if it is invalid.
 pub(crate) type Includes = Vec<(Spanned<String>, Option<Spanned<String>>)>;
 
 impl DiagnosticSink for DocumentReader<'_> {
@@ -45,7 +45,7 @@ impl DiagnosticSink for DocumentReader<'_> {
 }
 
 impl<'a> DocumentReader<'a> {
-    /// None if the tree is no object at all.
+    /// Reads a document. Returns `None` if the tree is not an object.
     pub(crate) fn document(&mut self, source: &SourceText, tree: &SyntaxNode) -> Option<ReadDocument> {
         let mut object = self.object(tree, "a workflow")?;
         let name = self.name(&mut object);
@@ -80,7 +80,7 @@ impl<'a> DocumentReader<'a> {
         Some(ReadDocument { document, includes })
     }
 
-    /// An object whose keys must be exact.
+    /// Reads an object whose keys are case-sensitive.
     fn object<'n>(&mut self, node: &'n SyntaxNode, what: &str) -> Option<ObjectReader<'n>> {
         if matches!(node.kind, SyntaxNodeKind::Null) {
             let message = format!("{what} must be an object, found null");
@@ -112,7 +112,7 @@ impl<'a> DocumentReader<'a> {
         }
     }
 
-    /// Only 1 is known; less never was a version.
+    /// Checks the version. Only 1 is known; smaller numbers never were a version.
     fn version(&mut self, node: &SyntaxNode) {
         let hint = "write `version: 1`, or leave it out";
         match &node.kind {
@@ -127,7 +127,7 @@ impl<'a> DocumentReader<'a> {
         }
     }
 
-    /// Names of other workflows, and their paths.
+    /// Reads the names of other workflows, and their paths.
     fn includes(&mut self, node: &SyntaxNode) -> Includes {
         let Some(object) = self.object(node, "`includes`") else { return Vec::new() };
         let mut includes = Vec::new();
@@ -149,13 +149,13 @@ impl<'a> DocumentReader<'a> {
     }
 }
 
-/// Nothing, or a text of which nothing can be seen.
+/// Returns whether a node is null or a text without visible characters.
 fn is_blank(node: &SyntaxNode) -> bool {
     matches!(node.kind, SyntaxNodeKind::Null)
         || node.as_str().is_some_and(|text| unicode::strip_invisible(text, false).trim().is_empty())
 }
 
-/// Where something begins that lacks a part.
+/// Returns the start of a node, as the location of a missing part.
 fn start(node: &SyntaxNode) -> Span {
     Span::at(node.span.start)
 }

@@ -1,4 +1,4 @@
-//! `@path`: a text that stands in a file. The file may refer to another one.
+//! `@path`: a text that is read from a file. The file may refer to another one.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::paths::{self, PathError};
 use windlass_dialect::FileReadProblem;
 
 impl DocumentReader<'_> {
-    /// The text of the file, or of the file that it refers to.
+    /// Returns the text of the file, or of the file that it refers to.
     pub(crate) fn resolve_reference(
         &mut self,
         path: &str,
@@ -105,7 +105,8 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// A file that is not there stops a run; whoever only checks may have the workflow without its files.
+    /// Reports a missing file: an error before a run, a warning if the workflow is only checked, possibly without its
+    /// files.
     pub(crate) fn missing_file(&mut self, problem: &FileReadProblem, span: Span, message: String, hint: &str) {
         match *problem == FileReadProblem::Missing && !self.options.strict_files {
             true => self.warning(codes::MISSING_FILE, span, message + "; a run would stop here", hint),

@@ -33,13 +33,13 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// A text as it is.
+    /// Reads a text as it is.
     pub(crate) fn plain(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<String>> {
         let text = self.text(node, what)?;
         Some(Spanned::new(text.text.clone(), node.span))
     }
 
-    /// A text that is not empty.
+    /// Reads a text that is not empty.
     pub(crate) fn non_empty_text(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<String>> {
         let text = self.plain(node, what)?;
         if text.trim().is_empty() {
@@ -63,14 +63,14 @@ impl DocumentReader<'_> {
         Some(items.iter().filter_map(|item| self.non_empty_text(item, what)).collect())
     }
 
-    /// A text for people that stands in lists of names: no line of its own, no hidden characters.
+    /// Reads a text that is shown in lists of names: on one line, without invisible characters.
     pub(crate) fn label(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<String>> {
         let text = self.text(node, what)?;
         self.check_overrides(text, node.span, what);
         Some(Spanned::new(unicode::strip_invisible(&text.text, false), node.span))
     }
 
-    /// A description: lines are fine, but not too many.
+    /// Reads a description, which may have several lines but is limited in length.
     pub(crate) fn short_text(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<String>> {
         let text = self.text(node, what)?;
         self.check_overrides(text, node.span, what);
@@ -94,7 +94,7 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// What a model is told: `@path` stands for the file's text.
+    /// Reads a text for a model. `@path` is replaced by the file's text.
     pub(crate) fn model_text(&mut self, node: &SyntaxNode, what: &str, capped: bool) -> Option<Spanned<String>> {
         let text = self.text(node, what)?;
         self.check_overrides(text, node.span, what);
@@ -108,7 +108,7 @@ impl DocumentReader<'_> {
         Some(Spanned::new(unicode::strip_invisible(&text.text, true), node.span))
     }
 
-    /// There is no template syntax: what looks like one reaches the model as it is.
+    /// Warns about `{{…}}`: there is no template syntax, and the text reaches the model as it is.
     fn warn_templates(&mut self, text: &SpannedText, span: Span) {
         let Some(begin) = text.text.find("{{") else { return };
         let Some(length) = text.text[begin..].find("}}") else { return };
@@ -118,7 +118,7 @@ impl DocumentReader<'_> {
         self.warning(codes::TEMPLATE, text.span_of(range, span), message, hint);
     }
 
-    /// A whole number of at least `least`; `code` if it is less.
+    /// Reads a whole number of at least `min`; `code` is the error code if it is less.
     pub(crate) fn count(
         &mut self,
         node: &SyntaxNode,
@@ -151,7 +151,7 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// A number between 0 and `most`.
+    /// Reads a number between 0 and `max`.
     pub(crate) fn number_up_to(&mut self, node: &SyntaxNode, what: &str, max: f64) -> Option<Spanned<f64>> {
         let SyntaxNodeKind::Number(number) = &node.kind else {
             self.wrong_type(node, what, "a number", "such as 0.5");
@@ -167,7 +167,7 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// Hours, minutes and seconds, in that order.
+    /// Reads a duration: hours, minutes and seconds, in that order.
     pub(crate) fn duration(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<Duration>> {
         let Some(text) = node.as_str() else {
             let hint = match &node.kind {
@@ -190,7 +190,7 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// One of some words.
+    /// Reads one of several keywords.
     pub(crate) fn one_of<T: Copy>(
         &mut self,
         node: &SyntaxNode,
@@ -208,7 +208,7 @@ impl DocumentReader<'_> {
         None
     }
 
-    /// A path of a file beside the workflow. Whether the file is there is looked at elsewhere.
+    /// Reads the path of a file next to the workflow. Does not check whether the file exists.
     pub(crate) fn path(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<String>> {
         let path = self.non_empty_text(node, what)?;
         match crate::paths::normalize(&path) {
@@ -222,7 +222,7 @@ impl DocumentReader<'_> {
     }
 }
 
-/// `1h30m`: at least one part, each a whole number.
+/// Parses a duration such as `1h30m`: at least one part, each a whole number.
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let (mut rest, mut seconds) = (text, 0_u64);
     for (letter, worth) in [('h', 3_600_u64), ('m', 60), ('s', 1)] {

@@ -1,4 +1,4 @@
-//! `options` of a workflow.
+//! Reads the `options` of a workflow.
 
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::SyntaxNode;

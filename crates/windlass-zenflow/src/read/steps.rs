@@ -1,4 +1,4 @@
-//! `steps`, those of the workflow and those inside of a loop.
+//! Reads `steps`, those of the workflow and those inside a loop.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use super::{DocumentReader, start};
 use crate::codes;
 use crate::document::{CelSource, DefinitionCall, Include, Spanned, ZenflowStep};
 
-/// Keys of agents, and other ways to do a step's work.
+/// Keys that a step with `call` excludes: those of agents, and other kinds of work.
 const CALL_EXCLUDES: [&str; 7] = ["agent", "instructions", "contextFiles", "model", "maxRetries", "include", "loop"];
 
 impl DocumentReader<'_> {
@@ -34,7 +34,7 @@ impl DocumentReader<'_> {
         Vec::new()
     }
 
-    /// None if there is no telling what is meant.
+    /// Reads a step. Returns `None` if it is not an object.
     pub(crate) fn step(&mut self, node: &SyntaxNode, inner: bool) -> Option<ZenflowStep> {
         let mut object = self.object(node, "a step")?;
         let id = self.step_id(node, &mut object);
@@ -94,7 +94,7 @@ impl DocumentReader<'_> {
         id
     }
 
-    /// Each sibling once.
+    /// Reads ids of siblings, each once.
     fn depends_on(&mut self, node: &SyntaxNode) -> Vec<Spanned<String>> {
         let (mut ids, mut seen): (Vec<Spanned<String>>, HashSet<String>) = Default::default();
         for id in self.text_list(node, "dependsOn").unwrap_or_default() {
@@ -106,7 +106,7 @@ impl DocumentReader<'_> {
                 }
             }
         }
-        // There are not more siblings than that: one of these is missing already.
+        // There are no more siblings than this limit, so a missing one was already reported.
         ids.truncate(self.options.limits.max_steps_zenflow);
         ids
     }
@@ -131,7 +131,7 @@ impl DocumentReader<'_> {
         Some(count)
     }
 
-    /// An expression. What it may see is found out when all steps are known.
+    /// Reads an expression. Its scope is determined when all steps are known.
     pub(crate) fn cel(&mut self, node: &SyntaxNode, what: &str) -> Option<CelSource> {
         let text: &SpannedText = self.text(node, what)?;
         if text.text.trim().is_empty() {
@@ -163,7 +163,7 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// A step that is a run of another definition has no agent.
+    /// Rejects keys of agents in a step that calls another definition.
     fn check_call_keys(&mut self, object: &ObjectReader, call: &DefinitionCall) {
         for name in CALL_EXCLUDES {
             let Some((key, _)) = object.peek(name) else { continue };
@@ -180,7 +180,7 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// What is said and cannot mean anything.
+    /// Warns about keys that have no effect.
     fn warn_no_effect(&mut self, step: &ZenflowStep) {
         if step.call.is_some() {
             if let Some(budget) = &step.budget {
@@ -200,7 +200,7 @@ impl DocumentReader<'_> {
             if step.instructions.is_none() && step.repeat.as_ref().is_none_or(|repeat| repeat.steps.is_empty()) {
                 let message = format!("the step `{}` has no `instructions`: its agent is told nothing to do", *step.id);
                 let span = step.id.span;
-                // A reference that leads nowhere was reported already.
+                // A broken reference was already reported.
                 if !self
                     .found
                     .iter()

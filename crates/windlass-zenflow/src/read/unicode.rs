@@ -1,4 +1,4 @@
-//! Characters that make a text look like another one.
+//! Checks for characters that make a text look like another one.
 
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{Span, SpannedText};
@@ -7,7 +7,7 @@ use super::DocumentReader;
 use crate::codes;
 
 impl DocumentReader<'_> {
-    /// Characters that turn the direction of what follows: the text would not read as it is.
+    /// Rejects characters that change the text direction: the text would not read as it is.
     pub(crate) fn check_overrides(&mut self, text: &SpannedText, span: Span, what: &str) {
         let found = text.text.char_indices().find(|(_, letter)| is_override(*letter));
         if let Some((at, letter)) = found {
@@ -18,7 +18,7 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// Latin letters next to such that only look like them.
+    /// Warns about Latin letters mixed with look-alikes of other scripts.
     pub(crate) fn warn_mixed_scripts(&mut self, name: &str, span: Span) {
         let has = |range: &[std::ops::RangeInclusive<char>]| {
             name.chars().find(|letter| letter.is_alphabetic() && range.iter().any(|range| range.contains(letter)))
@@ -37,7 +37,7 @@ fn is_override(letter: char) -> bool {
     matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The text without control characters and without those of no width. Lines are kept where a text may have them.
+/// Removes control characters and characters without width. Keeps line breaks if `lines` is set.
 pub(super) fn strip_invisible(text: &str, lines: bool) -> String {
     let kept = |letter: &char| match letter {
         '\n' | '\r' | '\t' => lines,

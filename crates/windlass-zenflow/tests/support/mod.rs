@@ -1,4 +1,4 @@
-//! What a document says, in a few lines.
+//! Summarizes a document in a few lines.
 
 use std::fmt::Write as _;
 

@@ -1,17 +1,17 @@
-//! What is to come of a case:
+//! The expectations of a case:
 //!
 //! ```yaml
-//! status: completed                      # of the run, in the words of a workflow
+//! status: completed                      # of the run, in workflow terms
 //! error: NoResult                        # the code of the run's error
 //! steps: {design: completed, review: failed}
 //! contents: {design: the plan}
 //! output: {…}                            # a part of the run's output
-//! report: {error: {path: review}}        # a part of what `--json` shows
-//! calls: {design: 1, review: 2}          # requests to models, by path; all of them
-//! tools: [bash, read]                    # calls of tools, in any order
+//! report: {error: {path: review}}        # a part of the `--json` report
+//! calls: {design: 1, review: 2}          # all model requests, by path
+//! tools: [bash, read]                    # tool calls, in any order
 //! requests: [{of: design, turn: 1, has: [a text], lacks: [another], is: {model: m}}]
 //! events: {coordinator.narration: 1}
-//! seconds: 20                            # how long it took
+//! seconds: 20                            # the duration
 //! ```
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use windlass_value::{Map, Value, to_json};
 
 use super::RunResult;
 
-/// Everything that is not as it should be.
+/// Returns every unmet expectation.
 pub(crate) fn check(ran: &RunResult, expect: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     for (key, expected) in expect.as_map().into_iter().flat_map(Map::iter) {
@@ -80,7 +80,7 @@ fn parts(ran: &RunResult, expected: &Value, part: &str) -> Vec<String> {
     expected.as_map().into_iter().flat_map(Map::iter).flat_map(one).collect()
 }
 
-/// Everything that is wanted is there; there may be more in objects.
+/// Checks that every expected part is there; objects may contain more.
 fn contains(what: &str, expected: &Value, found: &Value) -> Vec<String> {
     match (expected, found) {
         (Value::Map(expected), Value::Map(found)) => expected
@@ -153,7 +153,7 @@ fn request(ran: &RunResult, expected: &Value) -> Vec<String> {
     wrong
 }
 
-/// All texts of a conversation.
+/// Returns all texts of a conversation.
 fn text_of(messages: &Value) -> String {
     match messages {
         Value::Str(text) => format!("{text}\n"),

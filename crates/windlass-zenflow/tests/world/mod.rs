@@ -22,10 +22,10 @@ pub(crate) use script::{Call, Script};
 
 pub(crate) const RUN: &str = "r";
 
-/// Between the parts of a case: document, script, expectations.
+/// The separators of a case: document, script, expectations.
 const PARTS: [&str; 2] = ["=== script\n", "=== expect\n"];
 
-/// A document, the replies to its requests, and what is to come of it.
+/// A document, the replies to its requests, and the expectations.
 pub(crate) struct Case {
     pub name: String,
     pub path: PathBuf,
@@ -34,7 +34,7 @@ pub(crate) struct Case {
     pub expect: Value,
 }
 
-/// How a run went.
+/// The result of a run.
 pub(crate) struct RunResult {
     pub report: Arc<FinalReport>,
     pub calls: Vec<Call>,
@@ -67,7 +67,7 @@ impl Case {
         }
     }
 
-    /// Those of a folder, in order.
+    /// Returns the cases of a folder, in order.
     pub(crate) fn all(folder: &str) -> Vec<Case> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
         let files = std::fs::read_dir(&folder).expect("cases").map(|file| file.expect("a file").path());
@@ -133,7 +133,7 @@ impl Case {
     }
 }
 
-/// Events as lines, for whoever looks why a case fails.
+/// Formats events as lines, to debug a failing case.
 pub(crate) fn event_lines(events: &[Event]) -> String {
     let line = |event: &Event| {
         let data: String = to_json(&Value::map(event.fields())).chars().take(300).collect();
@@ -177,7 +177,7 @@ pub(crate) fn plan(text: &str, path: &Path, settings: &Value) -> Plan {
 }
 
 impl RunResult {
-    /// The requests to models, by the step that sent them.
+    /// Returns the model requests of a step.
     pub(crate) fn model_requests(&self, path: &str) -> Vec<&Call> {
         self.calls.iter().filter(|call| call.tool == "agent_model" && call.step() == path).collect()
     }

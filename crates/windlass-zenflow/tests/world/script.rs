@@ -10,11 +10,11 @@
 //! files: [{path: a.txt, text: hello}]
 //! input: {…}
 //! options: {model: …, default_model: …}
-//! mails: [{to: design, text: hello}]     # from somebody outside, before the first reply
+//! mails: [{to: design, text: hello}]     # from outside, before the first reply
 //! ```
 //!
-//! A step that asks more often than the script foresees is told so, and the case fails. A call of `submit_result` with the
-//! argument `problem` is one whose arguments were found to be wrong.
+//! A step that sends more requests than the script has replies gets an error, and the case fails. A call of
+//! `submit_result` with the argument `problem` is one whose arguments were found invalid.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The step it belongs to.
+    /// Returns the step it belongs to.
     pub(crate) fn step(&self) -> &str {
         let (step, _) = self.path.rsplit_once('.').unwrap_or((&self.path, ""));
         step
@@ -50,9 +50,9 @@ pub(crate) struct Script(Arc<Inner>);
 struct Inner {
     script: Value,
     calls: Mutex<Vec<Call>>,
-    /// How many replies each step has had; a call that is repeated gets the same reply again.
+    /// The replies that each step has received; a repeated call gets the same reply again.
     replied: Mutex<BTreeMap<String, Vec<Tried>>>,
-    /// Nothing is answered before this is closed.
+    /// No call is answered before this is closed.
     gate: Semaphore,
 }
 
@@ -160,7 +160,7 @@ impl Script {
     }
 }
 
-/// The first rule whose text stands in the last message.
+/// Returns the first rule whose text occurs in the last message.
 fn by_rule(rules: &[Value], message: &str) -> Option<Value> {
     let fits = |rule: &&Value| rule.get("when").and_then(Value::as_str).is_none_or(|text| message.contains(text));
     rules.iter().find(fits).cloned()
