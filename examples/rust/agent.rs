@@ -1,5 +1,5 @@
-//! A durable agent: plan, act, judge, until the goal is reached or the turns are spent. Kill it at any moment, start it
-//! again, and it goes on in the same turn. docs/tutorial-rust.md goes through it.
+//! A durable agent: plan, act, judge, until the goal is reached or the turns are used up. Kill it at any moment,
+//! start it again, and it resumes in the same turn. docs/tutorial-rust.md explains it.
 
 #[path = "agent/world.rs"]
 mod world;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use windlass::{BuildError, Context, Engine, Event, Events, Handle, Res, RunEventKind, StepError, Workflow};
 use world::{Model, Tools, World};
 
-/// What starts a run.
+/// Starts a run.
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "agent.goal", start)]
 struct Goal {
@@ -41,7 +41,7 @@ struct Observed {
     free: u64,
 }
 
-/// What ends it.
+/// Ends the run.
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "agent.done", stop)]
 struct Done {
@@ -71,7 +71,7 @@ enum Next {
     Done(Done),
 }
 
-/// What the agent knows. It is the run's state, and as durable as the run.
+/// The agent's memory. It is the run's state, and as durable as the run.
 #[derive(Default, Serialize, Deserialize)]
 struct Memory {
     goal: u64,
@@ -101,8 +101,8 @@ impl Agent {
         Ok(Act { turn: turn.number, tool, on })
     }
 
-    /// A dangerous tool waits for a person first. When the answer has come, the body runs again from its start: nothing is
-    /// done before the wait.
+    /// A dangerous tool waits for a person first. When the answer arrives, the body runs again from its start, so nothing
+    /// is done before the wait.
     #[step(waits = [ApprovalGiven], retry(exponential, attempts = 5, first = "1s"))]
     async fn act(&self, ctx: Context<Memory>, act: Act, tools: Res<Tools>) -> Result<Observed, StepError> {
         let Act { turn, tool, on } = act;
@@ -118,7 +118,7 @@ impl Agent {
         Ok(Observed { turn, what: format!("{tool} {on}"), free })
     }
 
-    /// The observation goes into the history with this step's result: both are kept, or neither.
+    /// The observation is added to the history together with this step's result: both are stored, or neither.
     #[step(timeout = "1m", retry(exponential, attempts = 5, first = "1s"))]
     async fn judge(&self, ctx: Context<Memory>, observed: Observed, model: Res<Model>) -> Result<Next, StepError> {
         let Observed { turn, what, free } = observed;
@@ -138,7 +138,7 @@ fn workflow(world: &World) -> Result<Workflow, BuildError> {
     Agent.into_workflow().event::<ApprovalWanted>().resource(world.model()).resource(world.tools()).build()
 }
 
-/// Goes on until the run has ended, or somebody is asked and no answer was brought along.
+/// Follows the run until it ends, or until approval is needed and no answer was given on the command line.
 async fn follow(handle: &Handle, mut answer: Option<bool>) -> Result<(), Box<dyn std::error::Error>> {
     let mut events = handle.events(0)?;
     let (mut asked, mut idle) = (None, false);
@@ -154,7 +154,7 @@ async fn follow(handle: &Handle, mut answer: Option<bool>) -> Result<(), Box<dyn
                     None => {}
                 }
             }
-            // All that has happened is read, and the question is still open.
+            // All events so far are read, and the question is still open.
             () = std::future::ready(()), if idle && asked.is_some() => {
                 let Some(ApprovalWanted { turn, tool, on }) = asked.take() else { continue };
                 let Some(granted) = answer.take() else {
@@ -184,7 +184,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let workflow = workflow(&world)?;
     let engine = Engine::open(folder).workflow(&workflow).build()?;
     println!("process {}", std::process::id());
-    // The same id with the same goal is the same run: it is begun once, and gone on with ever after.
+    // The same id with the same goal is the same run: the first start creates it, every later one resumes it.
     let handle = engine.start(&workflow, Goal { free: 40, turns: 6 }).id("agent").await?;
     follow(&handle, has("approve").then_some(true).or(has("refuse").then_some(false))).await?;
     engine.close().await;

@@ -1,4 +1,4 @@
-//! A person in the loop, over two processes: the first starts a run and is gone, the second brings the answer.
+//! Human approval over two processes: the first starts a run and exits, the second delivers the answer.
 //!
 //! `cargo run --example approval -- ask`, and some other day `cargo run --example approval -- approve Ada`.
 
@@ -34,7 +34,7 @@ struct Expenses;
 
 #[windlass::workflow(name = "expenses")]
 impl Expenses {
-    /// The question goes out, and the step is done. Nothing is held while a person thinks.
+    /// Publishes the question and ends. The run holds no resources while a person decides.
     #[step]
     async fn ask(&self, filed: Filed) -> Result<Question, StepError> {
         Ok(Question { text: format!("{} cents: is that right?", filed.cents) })

@@ -1,5 +1,5 @@
-//! A decorator around the engine's adapter: it prints each tick, lets the run live in the year 2100, and keeps step events to
-//! itself.
+//! A decorator around the engine's adapter: it prints each tick, moves the run to the year 2100, and hides step
+//! events.
 
 use serde::{Deserialize, Serialize};
 use windlass::adapter::{PublishedEvent, RunDecorator, RunState, Tick};
@@ -29,7 +29,7 @@ impl Clerk {
 const THEN: i64 = 4_102_444_800_000_000;
 
 struct Onlooker {
-    /// The engine's time when the run came into memory.
+    /// The engine's time when the run became resident.
     since: Option<Timestamp>,
 }
 

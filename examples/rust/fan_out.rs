@@ -1,4 +1,4 @@
-//! Fan-out and join: a list of events is worked on four at a time, and one step gets all that came of it.
+//! Fan-out and join: a list of events is processed with a concurrency of four, and one step gets all results.
 
 use serde::{Deserialize, Serialize};
 use windlass::{All, Event, StepError};
@@ -35,7 +35,7 @@ struct Shipping {
 
 #[windlass::workflow(name = "shipping")]
 impl Shipping {
-    /// A list is a fan-out: each event goes its way by itself.
+    /// A list is a fan-out: each event is processed separately.
     #[step]
     async fn pack(&self, order: OrderPlaced) -> Result<Vec<Packed>, StepError> {
         Ok(order.parcels.into_iter().map(|grams| Packed { grams }).collect())
@@ -46,7 +46,7 @@ impl Shipping {
         Ok(Shipped { grams: packed.grams, cents: packed.grams * self.cents_per_kilo / 1000 })
     }
 
-    /// Runs once, when nothing of the fan-out is left to do. An order without parcels comes here too, with an empty list.
+    /// Runs once, when no work of the fan-out is left. An order without parcels arrives here too, with an empty list.
     #[step]
     async fn bill(&self, all: All<Shipped>) -> Result<OrderShipped, StepError> {
         Ok(OrderShipped { parcels: all.len(), cents: all.iter().map(|parcel| parcel.cents).sum() })

@@ -1,5 +1,5 @@
-//! Dialects side by side: a Rust workflow calls a Loom definition and a NoETL playbook, and the playbook calls a function in
-//! Rust. All three are runs of one engine, each as durable as the other.
+//! Mixed dialects: a Rust workflow calls a Loom definition and a NoETL playbook, and the playbook calls a Rust
+//! function. All three are runs of one engine, equally durable.
 
 use serde::{Deserialize, Serialize};
 use windlass::{Context, Engine, Event, StepError};
@@ -25,7 +25,7 @@ struct Quote {
     percent: u64,
 }
 
-/// What goes into the definitions, and what comes out.
+/// Inputs and outputs of the definitions.
 #[derive(Serialize)]
 struct Parcel {
     grams: u64,

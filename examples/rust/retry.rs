@@ -1,4 +1,4 @@
-//! Retries as data, and an error handler for what they do not cure.
+//! Retries as data, and an error handler for failures that retries do not fix.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -31,7 +31,7 @@ enum Recovered {
     Settled(Settled),
 }
 
-/// Stands for a service on the network: busy twice, then it answers; and it knows one account only.
+/// A fake network service: busy twice, then it answers; it knows a single account.
 #[derive(Default)]
 struct Gateway {
     calls: AtomicU32,
@@ -53,14 +53,14 @@ struct Payments;
 
 #[windlass::workflow(name = "payments")]
 impl Payments {
-    /// Only `RateLimited` is tried again: 1, 2, 4 … seconds apart, five attempts in all.
+    /// Retries only `RateLimited`: after 1, 2, 4 … seconds, five attempts in total.
     #[step(timeout = "30s", retry(exponential, attempts = 5, first = "1s", on = ["RateLimited"]))]
     async fn charge(&self, ctx: Context, due: PaymentDue, gateway: Res<Gateway>) -> Result<Settled, StepError> {
         gateway.charge(&due.account, due.cents).await?;
         Ok(Settled { how: "card".into(), attempts: ctx.attempt() })
     }
 
-    /// Has what the step had, and why it failed.
+    /// Receives the event of the failed step, and the error.
     #[on_failure(of = [charge], times = 1)]
     async fn recover(&self, failed: StepFailed) -> Result<Recovered, StepError> {
         println!("{} failed after {} attempt: {}", failed.step, failed.attempts, failed.error);

@@ -1,4 +1,4 @@
-//! The project's own chores. `cargo xtask` lists them.
+//! The project's maintenance tasks. `cargo xtask` lists them.
 
 mod compare;
 mod needs;
@@ -44,13 +44,14 @@ fn main() -> ExitCode {
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What takes too long to build for every change. Its own tests: `cargo test -p windlass-tools --features duckdb`.
+/// Features that take too long to build for every change. Their own tests: `cargo test -p windlass-tools --features
+/// duckdb`.
 const EXCLUDED_FEATURES: [&str; 1] = ["duckdb"];
 
-/// How many times as many cases nightly property tests have, and how many times as many random kills the crash tests.
+/// The factor for the number of cases of nightly property tests and of random kills in crash tests.
 const NIGHTLY_FACTOR: &str = "10";
 
-/// Cases of property tests that go by proptest's own number, which is 256 by default.
+/// The number of cases of property tests that use proptest's own setting, which is 256 by default.
 const NIGHTLY_CASES: &str = "2560";
 
 /// The long form of the checks: too slow for every change, short enough for every night.
@@ -66,7 +67,7 @@ fn nightly() -> bool {
 
 fn test() -> bool {
     let features = features();
-    // First of all: nobody should wait for a build to hear what is missing.
+    // First of all: missing requirements must be reported before a long build.
     needs::check_all()
         && cargo(&["fmt", "--all", "--check"])
         && tidy::tidy()
@@ -78,7 +79,7 @@ fn test() -> bool {
         && ui::ui(&["--check".to_owned()])
 }
 
-/// All features of all crates, but for those that are left out.
+/// All features of all crates, except the excluded ones.
 fn features() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     let mut found = Vec::new();
@@ -104,7 +105,7 @@ fn deny() -> bool {
     cargo(&["deny", "--all-features", "check"])
 }
 
-/// A fresh machine has no cargo-deny, and CI must not depend on installing one.
+/// Runs cargo-deny if it is installed: a fresh machine does not have it, and CI must not depend on installing it.
 fn deny_if_installed() -> bool {
     let there = Command::new("cargo").args(["deny", "--version"]).output().is_ok_and(|output| output.status.success());
     if !there {

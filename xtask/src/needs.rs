@@ -1,9 +1,9 @@
-//! What the tests need of the machine. It is asked for before anything is built.
+//! Requirements of the tests on the machine, checked before anything is built.
 
 use std::path::Path;
 use std::process::Command;
 
-// The tests look in the same places.
+// The tests search the same paths.
 #[path = "../../crates/windlass-testing/src/test_postgres/programs.rs"]
 mod postgres;
 
@@ -14,7 +14,7 @@ const NODE: &str = "node (20.19 or later) with npm is not installed: `apt-get in
 const NODE_IS_NEW_ENOUGH: &str = "const [a, b] = process.versions.node.split('.').map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)";
 const CHROMIUM: &str = "chromium is not installed: `apt-get install chromium` (or set WINDLASS_CHROMIUM to a Chromium)";
 
-/// Says what is missing, all of it, and how to install it.
+/// Reports all missing requirements and how to install them.
 pub(crate) fn check_all() -> bool {
     let postgres = postgres::programs().is_none().then(|| match std::env::var_os(postgres::VARIABLE) {
         None => postgres::INSTALL.to_owned(),
@@ -26,7 +26,7 @@ pub(crate) fn check_all() -> bool {
     report_missing(&missing)
 }
 
-/// Only what the page needs: to build it node, to try it also a browser.
+/// Checks only the requirements of the web UI: node to build it, and a browser to test it.
 pub(crate) fn check_web_ui(with_browser: bool) -> bool {
     report_missing(&missing_for_web_ui(with_browser).collect::<Vec<_>>())
 }
@@ -40,7 +40,7 @@ fn missing_for_web_ui(with_browser: bool) -> impl Iterator<Item = String> {
     node.then(|| NODE.to_owned()).into_iter().chain(chromium.then(|| CHROMIUM.to_owned()))
 }
 
-/// Where the browser tests look too.
+/// The paths that the browser tests search, too.
 fn chromium_paths() -> Vec<String> {
     let chosen = std::env::var("WINDLASS_CHROMIUM").ok();
     let usual = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];

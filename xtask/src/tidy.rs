@@ -1,12 +1,12 @@
-//! Rules of this code base that no other tool knows.
+//! Rules of this code base that no other tool checks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the core may depend on: nothing that does I/O, keeps time or draws random numbers.
+/// The only dependencies of the core: none that does I/O, reads the clock or draws random numbers.
 const CORE_MAY_USE: [&str; 4] = ["indexmap", "serde", "thiserror", "windlass-value"];
 
-/// The layers of ARCHITECTURE.md: a crate, and what must not be among its dependencies. Those of its tests may be.
+/// The layers of ARCHITECTURE.md: a crate and the dependencies it must not have. Its tests may have them.
 const MUST_NOT_USE: [(&str, &[&str]); 9] = [
     ("windlass-expr", &["windlass-core", "windlass-runtime", "windlass-agents"]),
     ("windlass-syntax", &["windlass-core", "windlass-dialect"]),
@@ -19,17 +19,17 @@ const MUST_NOT_USE: [(&str, &[&str]); 9] = [
     ("windlass-runtime", &["windlass-dialect", "windlass-loom", "windlass-noetl", "windlass-zenflow", "hyper"]),
 ];
 
-/// Crates that execute what a plan says without seeing plans.
+/// Crates that execute a plan's effects without access to plans.
 const PLAN_FREE_FOLDERS: [&str; 2] = ["crates/windlass-tools/src/", "crates/windlass-agents/src/"];
 
-/// Where event types are declared.
+/// The file that declares the event types.
 const EVENTS: &str = "crates/windlass-core/src/event/kind.rs";
 const EVENTS_FOLDER: &str = "crates/windlass-core/src/event/";
 
-/// The expression language knows no core; NoETL gives it these words as names of tokens.
+/// The expression language does not depend on the core; NoETL uses these words as names of tokens.
 const EVENT_NAMES_ALLOWED: [&str; 1] = ["crates/windlass-expr/src/jinja/outcome.rs"];
 
-/// A file that a person can read at a sitting; a file of tests is looked things up in.
+/// A source file must be readable in one sitting; a test file is only consulted and may be longer.
 const MAX_LINES: usize = 600;
 const MAX_TEST_LINES: usize = 900;
 
@@ -65,7 +65,7 @@ fn event_names(root: &Path) -> Vec<String> {
     text.lines().filter_map(declared).collect()
 }
 
-/// Event names stand in their declaration and in tests; all other code uses the enum.
+/// Event names appear only in their declaration and in tests; all other code uses the enum.
 fn event_literals(name: &str, text: &str, events: &[String]) -> Vec<String> {
     if name.starts_with(EVENTS_FOLDER) || name.contains("/tests/") || EVENT_NAMES_ALLOWED.contains(&name) {
         return Vec::new();
@@ -131,7 +131,8 @@ fn compatibility(root: &Path) -> Vec<String> {
     problems
 }
 
-/// Crates that list their test programs (`autotests = false`) run only the files that `tests/suite.rs` or the manifest names.
+/// Finds test files that never run: crates with `autotests = false` run only what `tests/suite.rs` or the manifest
+/// names.
 fn unlisted_tests(root: &Path) -> Vec<String> {
     let mut problems = Vec::new();
     for folder in fs::read_dir(root.join("crates")).into_iter().flatten().flatten().map(|entry| entry.path()) {
@@ -153,7 +154,7 @@ fn unlisted_tests(root: &Path) -> Vec<String> {
     problems
 }
 
-/// A plain name in a file of Rust is a test function; anything else is a text that stands in the file.
+/// A plain name in a Rust file is a test function; anything else is a text that the file contains.
 fn contains_test(path: &str, file: &str, name: &str) -> bool {
     let plain = name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
     match path.ends_with(".rs") && plain {
@@ -189,7 +190,8 @@ fn file_problems(name: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Whether a line compares the dialect of a plan, a row or a definition with a text, in an `if` or a `match`.
+/// Returns whether a line compares the dialect of a plan, a row or a definition with a literal, in an `if` or a
+/// `match`.
 fn compares_dialect_name(name: &str, line: &str) -> bool {
     let compares = |text: &str| {
         let text = text.trim_start_matches([')', ' ']);

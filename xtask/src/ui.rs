@@ -1,18 +1,18 @@
-//! The page: built from `ui/` into `ui/dist`, which is committed, so that building Windlass needs no node.
+//! The web UI: built from `ui/` into `ui/dist`, which is committed, so that building Windlass needs no node.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `cargo xtask ui` builds it; with `--check` what is committed must be what the sources give, and must work.
+/// `cargo xtask ui` builds the web UI; with `--check` the committed build must match the sources and pass its tests.
 pub(crate) fn ui(rest: &[String]) -> bool {
     let check = rest.iter().any(|argument| argument == "--check");
     if !crate::needs::check_web_ui(check) {
         return false;
     }
     let folder = folder();
-    // Packages come over a network, which may fail once.
+    // Packages come over a network, which may fail.
     let installed = (0..3).any(|_| npm(&["ci", "--ignore-scripts", "--no-audit", "--no-fund"]));
     let ready = installed && npm(&["run", "types"]);
     match (ready, check) {
@@ -26,7 +26,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).join("ui")
 }
 
-/// A lock file must work wherever packages come from.
+/// Checks that the lock file names no host: it must work with any registry.
 fn lock_names_no_host(folder: &Path) -> bool {
     let lock = fs::read_to_string(folder.join("package-lock.json")).unwrap_or_default();
     let lines = lock.lines().enumerate().filter(|(_, line)| line.contains("://"));
@@ -37,7 +37,7 @@ fn lock_names_no_host(folder: &Path) -> bool {
     found.is_empty() && !lock.is_empty()
 }
 
-/// Built twice from the same sources it is the same, byte for byte.
+/// Checks that a fresh build equals the committed one, byte for byte.
 fn same_build(folder: &Path) -> bool {
     let fresh = folder.join("node_modules/.fresh-dist");
     let out = fresh.display().to_string();
@@ -61,7 +61,7 @@ fn same_build(folder: &Path) -> bool {
     differs.is_empty()
 }
 
-/// Every file below a folder, by its path there.
+/// Returns every file below a folder, by its relative path.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
@@ -79,13 +79,13 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// In a real browser, with the real program.
+/// Runs the tests in a real browser with the real program.
 fn browser_tests() -> bool {
     crate::cargo(&["build", "--package", "windlass-cli"])
         && npm(&["run", "e2e", "--", &program().display().to_string()])
 }
 
-/// The program that was just built.
+/// Returns the path of the program that was just built.
 fn program() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| folder().with_file_name("target"));

@@ -1,7 +1,7 @@
-//! What is outside of the agent: a model and three tools, scripted, so that everybody can run it.
+//! The world outside of the agent: a model and three tools, scripted, so that everyone can run the example.
 //!
-//! They do what a good service does: each call comes with a key, and a key that was answered before gets the same answer
-//! without anything being done again. All calls stand in a file, one line when a call comes and one when it is done.
+//! They behave like good services: each call has an idempotency key, and a repeated key gets the same answer without
+//! repeating the work. All calls are logged to a file, one line when a call arrives and one when it is done.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use crate::Observation;
 
-/// Gigabytes that are free at the beginning.
+/// Free gigabytes at the beginning.
 const FREE: u64 = 10;
 
 pub(crate) struct World(Arc<Calls>);
 
 struct Calls {
     file: PathBuf,
-    /// How long a call takes.
+    /// The duration of a call.
     pace: Duration,
 }
 
@@ -36,7 +36,7 @@ impl World {
     }
 }
 
-/// Knows what to try next, and when it is enough.
+/// Decides what to try next, and when the goal is reached.
 pub(crate) struct Model(Arc<Calls>);
 
 impl Model {
@@ -59,7 +59,7 @@ impl Model {
     }
 }
 
-/// Can look, compress and delete.
+/// Tools to look, compress and delete.
 pub(crate) struct Tools(Arc<Calls>);
 
 impl Tools {
@@ -67,7 +67,7 @@ impl Tools {
         tool == "delete"
     }
 
-    /// How much is free afterwards.
+    /// Calls a tool and returns the free space afterwards.
     pub(crate) async fn call(&self, key: &str, tool: &str, on: &str) -> io::Result<u64> {
         let what = format!("{tool} {on}");
         let gains = match what.as_str() {
@@ -82,7 +82,7 @@ impl Tools {
 }
 
 impl Calls {
-    /// Does something once for each key. `answer` is given the last number that was an answer.
+    /// Performs the work once per key. `answer` gets the last numeric answer.
     async fn call(&self, key: &str, what: &str, answer: impl Fn(Option<u64>) -> String) -> io::Result<String> {
         println!("{what} …");
         self.note(&["asked", key, what])?;
@@ -105,7 +105,7 @@ impl Calls {
     }
 }
 
-/// The key and the answer of a line that says that a call is done.
+/// Returns the key and the answer of a line of a finished call.
 fn answered(line: &str) -> Option<(&str, &str)> {
     let mut words = line.strip_prefix("done\t")?.split('\t');
     Some((words.next()?, words.nth(1)?))

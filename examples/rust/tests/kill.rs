@@ -1,5 +1,5 @@
-//! The agent is killed with SIGKILL, again and again, and must end as if nothing had happened: same result, each call done
-//! once, and no call asked for again that had been answered and kept.
+//! The agent is killed with SIGKILL repeatedly, and must end as if nothing had happened: the same result, each call
+//! done once, and no call repeated whose answer had been stored.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use common::{command, run_example};
 
-/// Kills that must have happened by the end: a test that kills nobody proves nothing.
+/// The minimum number of kills at the end: a test without kills proves nothing.
 const MIN_KILLS: usize = 20;
 
 fn calls(folder: &Path) -> String {
@@ -20,12 +20,12 @@ fn lines<'t>(calls: &'t str, word: &'t str) -> impl Iterator<Item = &'t str> {
     calls.lines().filter(move |line| line.starts_with(word))
 }
 
-/// From the line that tells the result on.
+/// Returns the output from the result line on.
 fn result(output: &str) -> &str {
     output.find("Done after").map_or("", |at| &output[at..])
 }
 
-/// Starts it, and kills it when so many lines are written; false if it came to its end first.
+/// Starts the agent and kills it when this many lines are written; returns false if it ended first.
 fn killed_at(folder: &Path, written: usize) -> bool {
     let mut child = command(folder, "agent", &["approve"]).spawn().expect("the agent can be started");
     loop {

@@ -1,4 +1,4 @@
-//! Each example is run as a reader runs it, and must say what it should. A case is a line.
+//! Runs each example as a reader would, and checks its output. One case per line.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn a_decorator_sees_ticks_moves_time_and_keeps_events_to_itself() {
     assert!(output.contains("event workflow.") && !output.contains("event step."), "{output}");
 }
 
-/// The first process is gone when the answer comes.
+/// The first process has exited when the answer arrives.
 #[test]
 fn an_approval_over_two_processes() {
     for (verdict, expected) in [("approve", "granted by Ada\n"), ("refuse", "refused by Ada\n")] {
@@ -54,13 +54,13 @@ fn an_approval_over_two_processes() {
     }
 }
 
-/// Without the line that has another number each time.
+/// Returns the output of the agent without the line with the process id.
 fn agent(folder: &std::path::Path, args: &[&str]) -> String {
     let output = run_example(folder, "agent", args);
     output.lines().filter(|line| !line.starts_with("process ")).map(|line| format!("{line}\n")).collect()
 }
 
-/// Each call is told of when it begins and when it is done.
+/// Builds the expected output: each call is printed when it begins and when it is done.
 fn expected_output(one: &[&str], two: &[&str], three: &[&str], end: &str) -> String {
     let calls = one.iter().chain(two).chain(three);
     let calls = calls.map(|call| format!("{} …\n{call}\n", call.split(':').next().unwrap_or_default()));

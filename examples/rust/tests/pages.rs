@@ -1,5 +1,5 @@
-//! Code in the pages is code that is compiled and run: every Rust block of a page stands, paragraph by paragraph, in one file
-//! of the examples or of their tests.
+//! Code in the documentation is compiled and run: every Rust block of a page occurs, paragraph by paragraph, in one
+//! file of the examples or of their tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     below.collect()
 }
 
-/// The blocks, each with the line it begins at.
+/// Returns the blocks, each with its first line.
 fn blocks(page: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut inside = false;
@@ -39,13 +39,13 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Without the indentation that all of its lines have.
+/// Removes the common indentation.
 fn dedented(lines: &[&str]) -> Vec<String> {
     let indent = lines.iter().map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
     lines.iter().map(|line| line[indent..].to_owned()).collect()
 }
 
-/// Whether all paragraphs stand in the file, one after the other.
+/// Reports whether all paragraphs occur in the file, in order.
 fn stands_in(file: &str, block: &str) -> bool {
     let file: Vec<&str> = file.lines().collect();
     let mut from = 0;

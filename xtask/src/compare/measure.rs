@@ -1,9 +1,9 @@
-//! Runs a revision's `windlass-bench` and reads what it prints.
+//! Runs a revision's `windlass-bench` and parses its output.
 
 use std::path::Path;
 use std::process::Command;
 
-/// A tool that measures, which CI does not need.
+/// A measuring tool that CI does not need.
 #[derive(Clone, Copy)]
 pub(crate) enum MeasuringTool {
     Valgrind,
@@ -37,7 +37,7 @@ pub(crate) struct CallCounts {
     pub writes: u64,
 }
 
-/// One sample of a figure.
+/// Takes one sample of a benchmark.
 pub(crate) fn rate(program: &Path, key: &str) -> Result<RateSample, String> {
     let line = read_output(Command::new(program).args(["--once", key, "--json"]))?;
     let rate = field(&line, "rate").and_then(|rate| rate.parse().ok());
@@ -45,7 +45,7 @@ pub(crate) fn rate(program: &Path, key: &str) -> Result<RateSample, String> {
     Ok(RateSample { rate, unit: field(&line, "unit").unwrap_or_default().to_owned() })
 }
 
-/// Syncs and writes of a workload, counted once.
+/// Counts the syncs and writes of a workload once.
 pub(crate) fn counts(program: &Path, workload: &str) -> Result<CallCounts, String> {
     let line = read_output(Command::new(program).args(["--counts", workload, "--json"]))?;
     let number = |name: &str| {
@@ -55,7 +55,8 @@ pub(crate) fn counts(program: &Path, workload: &str) -> Result<CallCounts, Strin
     Ok(CallCounts { syncs: number("syncs")?, writes: number("writes")? })
 }
 
-/// Instructions of some work: what more rounds cost than fewer, so that starting the program does not count.
+/// Counts the instructions of some work: the cost of more rounds minus that of fewer, so that program start does not
+/// count.
 pub(crate) fn instructions(program: &Path, work: &str) -> Result<u64, String> {
     const FEW: u64 = 1;
     const MANY: u64 = 6;
@@ -73,7 +74,7 @@ fn count_instructions(program: &Path, work: &str, times: u64) -> Result<u64, Str
     total.ok_or_else(|| format!("`--work {work}` under callgrind ended with {}: {stderr}", output.status))
 }
 
-/// The number in callgrind's line `==7== Collected : 123456`.
+/// Parses the number in callgrind's line `==7== Collected : 123456`.
 fn parse_collected(stderr: &str) -> Option<u64> {
     let line = stderr.lines().find_map(|line| line.split_once("Collected :"))?;
     line.1.trim().parse().ok()
@@ -88,14 +89,14 @@ fn read_output(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// A field of the flat objects that windlass-bench prints: enough of JSON for numbers and plain words.
+/// Returns a field of the flat objects that windlass-bench prints: enough of JSON for numbers and plain words.
 fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(&format!("\"{name}\":"))?;
     let end = rest.find([',', '}'])?;
     Some(rest[..end].trim_matches('"'))
 }
 
-/// The load average of the last minute.
+/// Returns the load average of the last minute.
 pub(crate) fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or("?").to_owned()

@@ -1,15 +1,15 @@
-//! `cargo xtask compare REV [KEYS…] [--pairs N]`: this revision against another one.
+//! `cargo xtask compare REV [KEYS…] [--pairs N]`: compares this revision with another one.
 //!
-//! Both are checked out below `target/compare` and built in release. Three things are compared:
+//! Both are checked out below `target/compare` and built in release mode. Three things are compared:
 //!
-//! 1. **Rates** of figures of `cargo xtask bench` in a short form, from interleaved pairs (A B, B A, …), so that a busy
-//!    neighbour disturbs both alike. A figure fails if its median ratio is below [`MIN_RATIO`] and the 95 % interval excludes 1.
-//! 2. **Instructions** of deterministic single-threaded work under callgrind: they do not depend on the machine's load. More
-//!    than [`MAX_INSTRUCTIONS`] times as many fail.
-//! 3. **Syncs and writes** of W1 and W2, counted by strace. They must be equal. How many records of W2 share a sync depends on
-//!    timing, so each is counted several times, and two counts are equal if their ranges overlap.
+//! 1. **Rates** of benchmarks of `cargo xtask bench` in a short form, from interleaved pairs (A B, B A, …), so that a
+//! busy neighbour disturbs both alike. A benchmark fails if its median ratio is below [`MIN_RATIO`] and the 95 %
+//! interval excludes 1. 2. **Instructions** of deterministic single-threaded work under callgrind: they do not depend
+//! on the machine's load. More than [`MAX_INSTRUCTIONS`] times as many fail. 3. **Syncs and writes** of W1 and W2,
+//! counted by strace. They must be equal. How many records of W2 share a sync depends on timing, so each is counted
+//! several times, and two counts are equal if their ranges overlap.
 //!
-//! In every ratio A is REV, and B is HEAD: a rate above 1 is faster than REV, instructions below 1 are fewer.
+//! In every ratio A is REV and B is HEAD: a rate above 1 is faster than REV, instructions below 1 are fewer.
 
 mod measure;
 mod revision;
@@ -25,7 +25,7 @@ const DEFAULT_KEYS: [&str; 6] = ["a", "c", "k", "o", "q", "s"];
 const DEFAULT_PAIRS: usize = 10;
 const MIN_PAIRS: usize = 10;
 
-/// Figures that start the program as a server.
+/// Benchmarks that start the program as a server.
 const SERVER_KEYS: [&str; 1] = ["s"];
 
 /// The lowest ratio of rates that needs no explanation.
@@ -37,12 +37,12 @@ const MAX_INSTRUCTIONS: f64 = 1.02;
 /// Deterministic work of `windlass-bench --work`.
 const WORKS: [&str; 3] = ["reducer", "codec", "append"];
 
-/// How often each workload's calls are counted. A checkpoint of the log can fall into either side of a mark, so not even W1
-/// gives the same numbers each time.
+/// Number of times each workload's calls are counted. A checkpoint of the log can fall on either side of a mark, so
+/// not even W1 gives the same numbers each time.
 const COUNT_RUNS: [(&str, usize); 2] = [("w1", 5), ("w2", 5)];
 
-/// How often instructions are counted. The allocator's part depends on the layout of the heap, and now and then costs some
-/// percent more; the lowest count is the common one.
+/// Number of times instructions are counted. The allocator's part depends on the layout of the heap and occasionally
+/// costs some percent more; the lowest count is the usual one.
 const INSTRUCTION_COUNTS: usize = 3;
 
 const USAGE: &str = "\
@@ -123,7 +123,7 @@ impl CompareRequest {
     }
 }
 
-/// Gives the gates that have failed, or why nothing could be compared.
+/// Returns the gates that have failed, or why nothing could be compared.
 fn run(request: &CompareRequest) -> Result<Vec<String>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask is inside the repository")?;
     if request.includes(ComparedPart::Instructions) {
@@ -132,13 +132,13 @@ fn run(request: &CompareRequest) -> Result<Vec<String>, String> {
     if request.includes(ComparedPart::Counts) {
         MeasuringTool::Strace.check_installed()?;
     }
-    // Both are looked at before the first of them is built.
+    // Both are resolved before the first of them is built.
     let (a, b) = (Revision::find(root, &request.revision, "a")?, Revision::find(root, "HEAD", "b")?);
     if revision::is_dirty(root) {
         println!("note: uncommitted changes are not part of HEAD, and are not measured");
     }
     println!("A = {}, B = HEAD = {}", a.title(), b.title());
-    // Figures of a server need the program itself.
+    // Server benchmarks need the program itself.
     let served =
         request.includes(ComparedPart::Rates) && request.keys.iter().any(|key| SERVER_KEYS.contains(&key.as_str()));
     let (a, b) = (a.build(root, served)?, b.build(root, served)?);
@@ -166,7 +166,7 @@ fn rates(key: &str, pairs: usize, a: &Path, b: &Path) -> Result<Option<String>, 
     let mut unit = String::new();
     for pair in 0..pairs {
         let one = |program: &Path| measure::rate(program, key);
-        // A B, B A, A B, …: neither has always the warmer machine.
+        // A B, B A, A B, …: neither always has the warmer machine.
         let (first, second) = if pair % 2 == 0 { (one(a)?, one(b)?) } else { (one(b)?, one(a)?) };
         let (of_a, of_b) = if pair % 2 == 0 { (first, second) } else { (second, first) };
         both.push((of_a.rate, of_b.rate));
@@ -219,7 +219,7 @@ fn counts(workload: &str, times: usize, a: &Path, b: &Path) -> Result<Option<Str
     Ok((!differences.is_empty()).then(|| differences.join("; ")))
 }
 
-/// The lowest and the highest.
+/// Returns the lowest and the highest count.
 fn range(counts: impl Iterator<Item = u64> + Clone) -> (u64, u64) {
     (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0))
 }

@@ -4,19 +4,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The measuring code of a revision has this.
+/// A file and a text in it that every measurable revision has.
 const REQUIRED_TEXT: (&str, &str) = ("crates/windlass-bench/src/main.rs", "\"--modes\"");
 
 pub(crate) struct Revision {
     name: String,
     commit: String,
-    /// The folder below `target/compare` that it is checked out in: always the same one, so that a later revision is built
-    /// from what has changed since.
+    /// The folder below `target/compare` in which it is checked out: always the same one, so that a later revision is
+    /// built incrementally.
     side: &'static str,
 }
 
 impl Revision {
-    /// A revision that can be measured.
+    /// Finds a revision and checks that it can be measured.
     pub(crate) fn find(root: &Path, name: &str, side: &'static str) -> Result<Revision, String> {
         let spec = format!("{name}^{{commit}}");
         let commit = git(root, &["rev-parse", "--verify", "--quiet", &spec]);
@@ -41,8 +41,8 @@ impl Revision {
         }
     }
 
-    /// Checks it out below `target/compare`, builds it, and gives the path of its `windlass-bench`; if `served`, the program
-    /// `windlass` is beside it. What was built before is not built again.
+    /// Checks the revision out below `target/compare`, builds it, and returns the path of its `windlass-bench`; if
+    /// `served`, the program `windlass` is beside it. Existing builds are reused.
     pub(crate) fn build(&self, root: &Path, served: bool) -> Result<PathBuf, String> {
         let short = &self.commit[..12.min(self.commit.len())];
         let programs = root.join("target/compare").join(format!("{short}-programs"));
@@ -57,12 +57,12 @@ impl Revision {
         if folder.join("Cargo.toml").is_file() {
             git(&folder, &["checkout", "--quiet", "--force", "--detach", &self.commit])?;
         } else {
-            // One that was removed by hand is still known to git.
+            // Git still knows a worktree that was removed by hand.
             git(root, &["worktree", "prune"])?;
             git(root, &["worktree", "add", "--detach", "--force", &folder.to_string_lossy(), &self.commit])?;
         }
         fs::create_dir_all(&programs).map_err(|error| error.to_string())?;
-        // Both revisions share what they have in common: everything that is not this repository's own.
+        // Both revisions share the build of everything that is not this repository's own.
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         for (package, name) in missing {
             println!("> building {package} of {} in {}", self.title(), folder.display());
@@ -79,7 +79,7 @@ impl Revision {
     }
 }
 
-/// Whether there is something that is not committed.
+/// Returns whether there are uncommitted changes.
 pub(crate) fn is_dirty(root: &Path) -> bool {
     git(root, &["status", "--porcelain", "--untracked-files=no"]).is_ok_and(|changes| !changes.is_empty())
 }

@@ -1,8 +1,9 @@
 //! Medians and intervals of rates.
 //!
-//! The interval of a ratio of medians comes from a paired bootstrap: pairs are drawn with replacement as often as there are
-//! pairs, the ratio of the medians of what was drawn is noted, and the middle 95 % of many such ratios is the interval. Pairs
-//! are kept together because both of a pair met the same load. The seed is fixed: the same samples give the same interval.
+//! The interval of a ratio of medians comes from a paired bootstrap: pairs are drawn with replacement as often as
+//! there are pairs, and the ratio of the medians of the drawn pairs is recorded. The middle 95 % of many such ratios
+//! is the interval. Pairs are kept together because both samples of a pair met the same load. The seed is fixed: the
+//! same samples give the same interval.
 
 use std::fmt;
 
@@ -27,7 +28,7 @@ impl fmt::Display for Interval {
     }
 }
 
-/// The middle one; of an even number the mean of the two in the middle.
+/// Returns the median; of an even number of values the mean of the two in the middle.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -38,14 +39,14 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Median, lowest and highest, for people.
+/// Formats median, lowest and highest.
 pub(crate) fn spread(values: &[f64]) -> String {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     format!("{:.0} ({low:.0} to {high:.0})", median(values))
 }
 
-/// The 95 % interval of the second ones' median over the first ones'.
+/// Returns the 95 % interval of the ratio of the second samples' median to the first samples'.
 pub(crate) fn bootstrap(pairs: &[(f64, f64)]) -> Interval {
     let mut random = SEED;
     let mut ratios: Vec<f64> = (0..RESAMPLES)
@@ -60,7 +61,7 @@ pub(crate) fn bootstrap(pairs: &[(f64, f64)]) -> Interval {
     Interval { low: at(0.025), high: at(0.975) }
 }
 
-/// SplitMix64: small, good enough for drawing, and the same everywhere.
+/// Draws a number below the limit with SplitMix64: small, good enough for resampling, and the same everywhere.
 fn random_below(state: &mut u64, limit: usize) -> usize {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

@@ -1,4 +1,4 @@
-//! What a step can do besides returning events.
+//! The context of a step: everything a step can do besides returning events.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ async fn durable_calls() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The work for one event has one key, however often it is tried.
+/// The work for one event has one idempotency key, however often it is tried.
 #[tokio::test]
 async fn keys() -> Result<(), Box<dyn std::error::Error>> {
     let workflow = Workflow::builder("keys")

@@ -1,4 +1,4 @@
-//! What can be done with a run from outside.
+//! Operations on a run from outside.
 
 use serde::{Deserialize, Serialize};
 use windlass::{BuildError, Engine, Event, Handle, Status, StepError, Workflow};
@@ -98,7 +98,7 @@ async fn resumed_by_id() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A run keeps its plan: another one is not the same start, but goes on with it.
+/// A run keeps its plan: a start with a changed workflow is refused, but a resume continues the run with it.
 #[tokio::test]
 async fn a_changed_workflow() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! Collecting one each of several types.
+//! Collecting one event of each of several types.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ struct NumbersDone {
     list: Vec<u64>,
 }
 
-/// Whoever is ready first: the list stays in its order.
+/// The list keeps its order, whichever event is ready first.
 #[tokio::test]
 async fn the_order_of_the_list() -> Result<(), Box<dyn std::error::Error>> {
     let workflow = Workflow::builder("numbers")

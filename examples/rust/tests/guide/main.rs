@@ -1,4 +1,5 @@
-//! What docs/rust.md shows, run: the page's code is taken from here and from the examples, word for word (see pages.rs).
+//! Runs the code of docs/rust.md: the documentation's code comes from here and from the examples, word for word (see
+//! pages.rs).
 
 mod context;
 mod events;
