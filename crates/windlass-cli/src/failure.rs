@@ -186,7 +186,7 @@ impl From<RuntimeError> for CliFailure {
             RuntimeError::NoSuchOccurrence { .. } => CliFailure::usage(message)
                 .hint("occurrences are counted from 1; without --occurrence the last is taken"),
             RuntimeError::BeganBefore { run, .. } => CliFailure::usage(message).hint(format!(
-                "`windlass events {run}` shows what is kept; `journal_bytes_kept` of [limits] keeps more of later runs"
+                "`windlass events {run}` shows what is kept; `max_journal_bytes` of [limits] keeps more of later runs"
             )),
             RuntimeError::NoSuchVariable { .. } => {
                 CliFailure::usage(message).hint("--set changes variables that are there; nothing was started")

@@ -7,15 +7,15 @@ use support::{TestDir, counting};
 #[test]
 fn limits_come_from_the_file_and_then_from_the_environment() {
     let place = TestDir::new();
-    let value = |place: &TestDir| place.json(&["limits", "--json"])["loop_turns_max"]["value"].clone();
+    let value = |place: &TestDir| place.json(&["limits", "--json"])["max_loop_iterations"]["value"].clone();
     assert_eq!(value(&place), 1_000);
     place.write("windlass.toml", "[limits]\nloop_turns_max = 50\nloop_time_max = \"PT2H\"\n");
     assert_eq!(value(&place), 50);
     let mut command = place.command(&["limits"]);
-    let shown = support::command_output(command.env("WINDLASS_LOOP_TURNS_MAX", "40").output().expect("it runs"));
-    shown.exits(0).has("loop_turns_max").has("40").has("PT2H");
+    let shown = support::command_output(command.env("WINDLASS_MAX_LOOP_ITERATIONS", "40").output().expect("it runs"));
+    shown.exits(0).has("max_loop_iterations").has("40").has("PT2H");
     place.write("flow.json", counting(1, "PT0.01S"));
-    place.windlass(&["check", "flow.json"]).exits(2).has("loop_turns_max");
+    place.windlass(&["check", "flow.json"]).exits(2).has("max_loop_iterations");
     place.write("other.toml", "");
     place.windlass(&["check", "flow.json", "--config", "other.toml"]).exits(0);
 }
@@ -27,7 +27,7 @@ fn invalid_settings_are_rejected_with_their_location() {
         place.write("windlass.toml", content);
         place.windlass(&["limits"])
     };
-    refused("[limits]\nloop_turn_max = 1\n").exits(3).has("did you mean `loop_turns_max`").has("windlass.toml");
+    refused("[limits]\nloop_turn_max = 1\n").exits(3).has("did you mean `max_loop_iterations`").has("windlass.toml");
     refused("[limitz]\n").exits(3).has("did you mean `limits`");
     refused("[limits]\nloop_turns_max = \"many\"\n").exits(3).has("whole number");
     refused("[limits]\nloop_time_max = \"soon\"\n").exits(3).has("span of time");

@@ -108,7 +108,7 @@ impl LoomCompiler<'_> {
         let max = self.limits().max_definition_actions;
         if self.actions == max + 1 {
             let message = format!("the definition has more than {max} actions");
-            self.error(codes::OVER_LIMIT, span, message, "raise `limits.definition_actions_max` in windlass.toml");
+            self.error(codes::OVER_LIMIT, span, message, "raise `limits.max_definition_actions` in windlass.toml");
         }
         self.actions <= max
     }

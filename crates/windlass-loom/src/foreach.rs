@@ -51,7 +51,7 @@ impl LoomCompiler<'_> {
                 let max = self.limits().max_loop_items;
                 if items.len() as u64 > max {
                     let message = format!("the array has {} items, more than the {max} allowed", items.len());
-                    self.over_limit(node.span, message, "loop_items_max");
+                    self.over_limit(node.span, message, "max_loop_items");
                 }
             }
             SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => {}
@@ -91,7 +91,7 @@ impl LoomCompiler<'_> {
         if repetitions > max {
             let message =
                 format!("`repetitions` is {repetitions}, more than the {max} turns at once that the engine allows");
-            self.over_limit(node.span, message, "loop_in_flight_max_azure");
+            self.over_limit(node.span, message, "max_loop_concurrency_azure");
         }
     }
 }

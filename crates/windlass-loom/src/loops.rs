@@ -97,8 +97,8 @@ impl LoomCompiler<'_> {
     fn loop_limits(&mut self, node: Option<&SyntaxNode>, rules: LoopRules, scope: NameScopeId) -> LoopLimits {
         let limits = self.limits();
         let (max_iterations, limit_key) = match rules {
-            LoopRules::Seed => (limits.max_loop_iterations, "loop_turns_max"),
-            LoopRules::Azure => (limits.max_loop_iterations_azure, "loop_turns_max_azure"),
+            LoopRules::Seed => (limits.max_loop_iterations, "max_loop_iterations"),
+            LoopRules::Azure => (limits.max_loop_iterations_azure, "max_loop_iterations_azure"),
         };
         let (mut iterations, mut time) = (None, None);
         if let Some(node) = node
@@ -147,10 +147,10 @@ impl LoomCompiler<'_> {
         }
         if time > max {
             let message = format!("`limit.timeout` is {time}, more than the {max} that the engine allows");
-            self.over_limit(node.span, message, "loop_time_max");
+            self.over_limit(node.span, message, "max_loop_time");
         } else if time.0 >= max.0 - max.0 / 10 {
             let message = format!("`limit.timeout` is {time}, near the cap of {max}");
-            self.warning(codes::NEAR_LIMIT, node.span, message, near_limit_hint("loop_time_max"));
+            self.warning(codes::NEAR_LIMIT, node.span, message, near_limit_hint("max_loop_time"));
         }
         Some(amount)
     }

@@ -179,7 +179,7 @@ impl LoomCompiler<'_> {
         }
         if count > max {
             let message = format!("`count` is {count}, more than the {max} retries that the engine allows");
-            self.over_limit(node.span, message, "retry_attempts_max");
+            self.over_limit(node.span, message, "max_retry_attempts");
         }
         Some(Amount::Fixed(count.saturating_add(1)))
     }

@@ -54,7 +54,7 @@ impl LoomCompiler<'_> {
         for (index, (key, node)) in object.unread_entries().enumerate() {
             if index == max {
                 let message = format!("the definition has more than {max} triggers");
-                self.over_limit(key.span, message, "definition_triggers_max");
+                self.over_limit(key.span, message, "max_definition_triggers");
                 break;
             }
             kinds.extend(self.trigger(key, node));

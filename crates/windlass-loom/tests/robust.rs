@@ -80,7 +80,7 @@ fn limits_come_from_the_options() {
     let source = SourceText::new("t.json", text);
     let problems = compile(&source, &LoomOptions { limits, ..options() }).expect_err("refused");
     let hints: Vec<_> = problems.iter().map(|problem| problem.hint.clone().unwrap_or_default()).collect();
-    assert!(hints[0].contains("loop_turns_max") && hints[1].contains("loop_time_max"), "{hints:?}");
+    assert!(hints[0].contains("max_loop_iterations") && hints[1].contains("max_loop_time"), "{hints:?}");
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl NoetlCompiler<'_> {
             && tries > max
         {
             let message = format!("`{what}` is {tries}, more than the {max} tries that the engine allows");
-            let hint = "ask for less; whoever runs the engine can raise `limits.retry_attempts_max` in windlass.toml";
+            let hint = "ask for less; whoever runs the engine can raise `limits.max_retry_attempts` in windlass.toml";
             self.error(codes::OVER_LIMIT, node.span, message, hint);
         }
         Some(amount)

@@ -52,7 +52,7 @@ const HINTS: [(&str, &str); 4] = [
     ),
     (
         "LoopTimeout",
-        "raise `limits.loop_time_default` in windlass.toml, or look why its condition stays true: `windlass events RUN`",
+        "raise `limits.default_loop_time` in windlass.toml, or look why its condition stays true: `windlass events RUN`",
     ),
     (
         "Hang",

@@ -114,7 +114,7 @@ impl NoetlCompiler<'_> {
             && *iterations > self.limits().max_loop_iterations
         {
             let message = format!("{iterations} turns; the limit is {}", self.limits().max_loop_iterations);
-            let hint = "raise `limits.loop_turns_max` in windlass.toml if this is meant";
+            let hint = "raise `limits.max_loop_iterations` in windlass.toml if this is meant";
             self.error(codes::OVER_LIMIT, max.span, message, hint);
         }
         if let Some(mode) = mode.filter(|mode| mode.as_str() != Some("sequential")) {
@@ -217,7 +217,7 @@ impl NoetlCompiler<'_> {
                     && number > limits.max_loop_concurrency
                 {
                     let message = format!("{number} turns at once; the limit is {}", limits.max_loop_concurrency);
-                    let hint = "raise `limits.loop_in_flight_max` in windlass.toml if this is meant";
+                    let hint = "raise `limits.max_loop_concurrency` in windlass.toml if this is meant";
                     self.error(codes::OVER_LIMIT, node.span, message, hint);
                 }
                 Some(amount)

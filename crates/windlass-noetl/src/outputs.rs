@@ -22,7 +22,7 @@ const OUTPUT: [(&str, KeySupport); 8] = [
     ("select", KeySupport::Supported),
     ("output_select", KeySupport::Supported),
     ("store", KeySupport::NoEffect("large results are kept apart by themselves, in the store of the run")),
-    ("inline_max_bytes", KeySupport::NoEffect("`limits.inline_bytes_max` in windlass.toml says what is large")),
+    ("inline_max_bytes", KeySupport::NoEffect("`limits.max_inline_bytes` in windlass.toml says what is large")),
     ("preview_max_bytes", KeySupport::NoEffect("a reference has no preview: templates read through it")),
     ("scope", KeySupport::NoEffect("a result is kept as long as its run")),
     ("ttl", KeySupport::NoEffect("a result is kept as long as its run")),

@@ -196,7 +196,7 @@ impl<'a> NoetlCompiler<'a> {
         let max = self.limits().max_definition_actions;
         if items.len() > max {
             let message = format!("the workflow has {} steps; the limit is {max}", items.len());
-            self.error(codes::OVER_LIMIT, node.span, message, "raise `limits.definition_actions_max` in windlass.toml");
+            self.error(codes::OVER_LIMIT, node.span, message, "raise `limits.max_definition_actions` in windlass.toml");
         }
         self.declare_steps(items);
         let entry = self.entry(executor, items);

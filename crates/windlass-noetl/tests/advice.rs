@@ -78,7 +78,7 @@ async fn attempts_are_limited() {
         let ran = run_with(&text, "{}", |_, _| replied(503, "null")).await;
         let error = ran.report.error.clone().unwrap();
         assert_eq!((ran.calls.len(), &*error.code), (1_000, "RetryCountExceeded"), "{error:?}");
-        assert!(error.hint.is_some_and(|hint| hint.contains("retry_attempts_max")));
+        assert!(error.hint.is_some_and(|hint| hint.contains("max_retry_attempts")));
     }
 }
 

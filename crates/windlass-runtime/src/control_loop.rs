@@ -368,7 +368,7 @@ impl<A: Adapter> ControlLoop<A> {
     /// never resolved.
     fn refuse_input(&mut self, job: &Job) {
         let message = format!("the task's input has {} bytes in all", job.input.stored_bytes());
-        let error = ErrorInfo::new("InputTooLarge", "limit", message).hint("see `expression_output_bytes_max`");
+        let error = ErrorInfo::new("InputTooLarge", "limit", message).hint("see `max_expression_output_bytes`");
         let outcome = TaskOutcome::failure(error);
         self.buffer.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
     }

@@ -204,7 +204,7 @@ async fn run_handler(app: &App, request_info: &Arc<RequestInfo>, mut request: Re
     let request = Request::from_parts(parts, Body::new(body));
     let answered = tokio::time::timeout(limits.max_response_time.to_std(), next.run(request)).await;
     let mut answer = answered
-        .unwrap_or_else(|_| too_slow("the answer took too long; what was asked may yet happen", "max_answer_time"));
+        .unwrap_or_else(|_| too_slow("the answer took too long; what was asked may yet happen", "max_response_time"));
     if digest.was_late() {
         answer = too_slow("the request did not arrive in time", "max_request_time");
     }

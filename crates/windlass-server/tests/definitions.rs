@@ -120,7 +120,7 @@ async fn invalid_bodies_and_queries_are_rejected() {
     let table = [
         (json!({ "sorce": "{}" }), 400, "did you mean `source`?"),
         (json!({ "source": "{}", "name": "a\u{0}b" }), 400, "up to 256 bytes"),
-        (json!({ "source": "x".repeat(1_048_577) }), 413, "definition_bytes_max"),
+        (json!({ "source": "x".repeat(1_048_577) }), 413, "max_definition_bytes"),
     ];
     for (body, status, hint) in table {
         let problem = world.post("/api/v1/definitions", body).await.expect_status(status);

@@ -52,7 +52,7 @@ async fn http_calls() {
     let accepted = |more: &str| {
         format!(r#"{{"method": "POST", "uri": "{}", "body": 1}}"#, one.url(&format!("/async/w?times=99{more}")))
     };
-    check(http, |l| l.max_tool_reply_bytes = 3, &get(&one, "/text"), "`limits.tool_reply_bytes_max`").await;
+    check(http, |l| l.max_tool_reply_bytes = 3, &get(&one, "/text"), "`limits.max_tool_reply_bytes`").await;
     check(http, |l| l.default_http_time = SHORT, &get(&one, "/slow?ms=600000"), "`limits.default_http_time`").await;
     check(http, |l| l.max_http_redirects = 0, &get(&one, "/redirect?to=/text"), "`limits.max_http_redirects`").await;
     check(http, |l| l.default_http_poll_wait = Duration::from_secs(5), &accepted(""), "again after PT5S").await;

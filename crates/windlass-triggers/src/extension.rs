@@ -50,7 +50,7 @@ impl TriggerExtension<'_> {
         let max_triggers = limits.max_definition_triggers;
         if let Some((_, span)) = reader.triggers.get(max_triggers) {
             let message = format!("the definition has more than {max_triggers} triggers");
-            let hint = "raise `limits.definition_triggers_max` in windlass.toml, or make several definitions of it";
+            let hint = "raise `limits.max_definition_triggers` in windlass.toml, or make several definitions of it";
             reader.found.push(Diagnostic::error(codes.over_limit, *span, message).with_hint(hint));
         }
         reader.triggers.into_iter().map(|(trigger, _)| trigger).collect()

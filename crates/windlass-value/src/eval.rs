@@ -93,7 +93,7 @@ impl Meter {
                 EvalErrorKind::Limit,
                 format!("the expression gives a value of more than {} bytes", self.max_output_bytes),
             )
-            .with_hint("raise `limits.expression_output_bytes_max` in windlass.toml if this is meant")),
+            .with_hint("raise `limits.max_expression_output_bytes` in windlass.toml if this is meant")),
         }
     }
 }

@@ -14,7 +14,7 @@ const PLACES = [process.env.WINDLASS_CHROMIUM, "/usr/bin/chromium", "/usr/bin/ch
 const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
 /** Loops of the tests are longer than what is usual, and all their turns are kept. */
-const LIMITS = { WINDLASS_LOOP_TURNS_MAX: "100000", WINDLASS_HISTORY_NEWEST_TURNS: "100000", WINDLASS_TEST_HOOK: "of the tests" };
+const LIMITS = { WINDLASS_MAX_LOOP_ITERATIONS: "100000", WINDLASS_HISTORY_NEWEST_ITERATIONS: "100000", WINDLASS_TEST_HOOK: "of the tests" };
 
 /** Agents are answered by a script, which costs something. */
 const FILES = {

@@ -210,7 +210,7 @@ fn read_environment(limits: &mut serde_json::Value) -> Result<(), CliFailure> {
 /// The default of each loop limit and the maximum that a loop may set. A maximum below the built-in default is no
 /// mistake: it then applies to both.
 const LOOP_LIMIT_PAIRS: [(&str, &str); 2] =
-    [("loop_turns_default", "loop_turns_max"), ("loop_time_default", "loop_time_max")];
+    [("default_loop_iterations", "max_loop_iterations"), ("default_loop_time", "max_loop_time")];
 
 /// Rejects limits that contradict each other or would let nothing run.
 fn check_limits(limits: &serde_json::Value) -> Result<(), CliFailure> {
@@ -291,15 +291,15 @@ mod tests {
     #[test]
     fn defaults_lie_between_one_and_their_maximum() {
         assert!(parse_limits("[limits]\nloop_turns_default = 0\n").expect_err("none").contains("cannot be 0"));
-        assert!(parse_limits("[limits]\nloop_turns_default = 1001\n").expect_err("many").contains("loop_turns_max"));
-        assert!(parse_limits("[limits]\nloop_time_default = \"P2D\"\n").expect_err("long").contains("loop_time_max"));
+        assert!(parse_limits("[limits]\nloop_turns_default = 1001\n").expect_err("many").contains("max_loop_iterations"));
+        assert!(parse_limits("[limits]\nloop_time_default = \"P2D\"\n").expect_err("long").contains("max_loop_time"));
         assert!(parse_limits("[limits]\nloop_turns_default = 2000\nloop_turns_max = 2000\n").is_ok());
     }
 
     #[test]
     fn unknown_names_are_rejected_with_the_nearest_name() {
         let wrong = parse_limits("[limits]\nloop_turn_max = 7\n").expect_err("unknown");
-        assert!(wrong.contains("loop_turns_max"), "{wrong}");
+        assert!(wrong.contains("max_loop_iterations"), "{wrong}");
         assert!(parse_limits("[limit]\n").expect_err("unknown").contains("limits"));
         assert!(parse_limits("[limits]\nloop_turns_max = \"many\"\n").is_err());
         assert!(parse_limits("[limits]\nloop_turns_max = -1\n").is_err());

@@ -129,7 +129,7 @@ fn items(program: &Program, list: &Value) -> Result<Vec<Value>, AdmissionError> 
     let max = program.limits.max_loop_items;
     if items.len() as u64 > max {
         let message = format!("{} items in one delivery; the limit is {max}", items.len());
-        let hint = "raise `loop_items_max`, or deliver less at a time";
+        let hint = "raise `max_loop_items`, or deliver less at a time";
         return Err(ErrorInfo::new("TooManyItems", "limit", message).hint(hint).into());
     }
     for (at, item) in items.iter().enumerate() {

@@ -79,7 +79,7 @@ impl Reducer<'_> {
         match result {
             Ok(value) if value.is_deeper_than(max_depth) => {
                 let message = format!("the expression gives a value with more than {max_depth} levels in each other");
-                let hint = "keep a list of parts instead of parts inside parts; the limit is `value_depth_max`";
+                let hint = "keep a list of parts instead of parts inside parts; the limit is `max_value_depth`";
                 Err(EvalError::new(EvalErrorKind::Limit, message).with_hint(hint))
             }
             other => other,

@@ -43,7 +43,7 @@ impl Reducer<'_> {
         let max = self.program.limits.max_retry_attempts;
         if matches!(retry.attempts, Amount::Computed(_)) && u64::from(tries) >= max {
             let message = format!("{tries} tries, and the policy wants more; the limit is {max}: {}", error.message);
-            let hint = "ask for less; whoever runs the engine can raise `limits.retry_attempts_max` in windlass.toml";
+            let hint = "ask for less; whoever runs the engine can raise `limits.max_retry_attempts` in windlass.toml";
             return Err(ErrorInfo::new("RetryCountExceeded", "limit", message).hint(hint).into());
         }
         let interval = self.duration_with(&retry.backoff.interval, scope, locals)?;

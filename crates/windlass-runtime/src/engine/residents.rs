@@ -400,7 +400,7 @@ impl EngineInner {
     fn report_child_not_started(&self, parent: &Arc<str>, call: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
         let info = match error {
             RuntimeError::CallDepth { .. } => ErrorInfo::new("CallDepth", "limit", error.to_string())
-                .hint("look at the call that never stops, or raise `call_depth_max`"),
+                .hint("look at the call that never stops, or raise `max_call_depth`"),
             RuntimeError::ChildExists(_) => ErrorInfo::new("ChildExists", "call", error.to_string())
                 .hint("the ids of child runs begin with that of their parent: start the parent under another id"),
             other => ErrorInfo::new("ChildNotStarted", "call", other.to_string()),

@@ -409,7 +409,7 @@ fn parse_draft(
     if text.len() > max_bytes {
         let detail = format!("the definition has {} bytes; at most {max_bytes} are allowed", text.len());
         return Err(ApiProblem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
-            .hint("raise `definition_bytes_max`, or split it"));
+            .hint("raise `max_definition_bytes`, or split it"));
     }
     if let Some(name) = name.as_ref().filter(|name| !is_definition_name(name)) {
         return Err(ApiProblem::bad_request(format!("`{}` cannot be the name of a definition", name.escape_debug()))

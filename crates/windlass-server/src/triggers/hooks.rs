@@ -145,7 +145,7 @@ impl FromRequest<App> for Signed {
             app.controls().unauthenticated_deliveries.retry_after(from, app.controls().rates.unauthenticated_deliveries)
         }) {
             let what = "deliveries that prove nothing, from this address";
-            return Err(refused(rate_limited(what, wait, "max_unproven_deliveries_per_second")));
+            return Err(refused(rate_limited(what, wait, "max_unauthenticated_deliveries_per_second")));
         }
         let unauthenticated = |problem: ApiProblem| {
             // The result is checked by the next request.

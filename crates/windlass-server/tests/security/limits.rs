@@ -82,7 +82,7 @@ async fn time_limits_apply() {
     );
     let (late, response) = connection_lifetime(options(|l| l.max_response_time = Duration::from_secs(3)), half).await;
     assert!(
-        response.starts_with("HTTP/1.1 408") && response.contains("`server.max_answer_time`") && late < 30,
+        response.starts_with("HTTP/1.1 408") && response.contains("`server.max_response_time`") && late < 30,
         "{late}: {response}"
     );
     let (late, _) =

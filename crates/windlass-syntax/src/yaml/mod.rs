@@ -159,7 +159,7 @@ impl<'a> YamlReader<'a> {
             let message = format!("the file nests deeper than {}", self.max_depth);
             let problem = Diagnostic::error(TOO_DEEP, Span::new(span.start, span.start + 1), message);
             return Err(Box::new(
-                problem.with_hint("raise `limits.definition_depth_max` in windlass.toml if this is meant"),
+                problem.with_hint("raise `limits.max_definition_depth` in windlass.toml if this is meant"),
             ));
         }
         let anchor = match &event {

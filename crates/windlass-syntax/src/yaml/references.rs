@@ -50,7 +50,7 @@ impl References {
         if height > depth_left {
             let problem = Diagnostic::error(TOO_DEEP, span, "with this alias the file nests too deep");
             return Err(Box::new(
-                problem.with_hint("raise `limits.definition_depth_max` in windlass.toml if this is meant"),
+                problem.with_hint("raise `limits.max_definition_depth` in windlass.toml if this is meant"),
             ));
         }
         let node = match &found.node.kind {
@@ -66,7 +66,7 @@ impl References {
         match self.copied <= self.max_copied {
             true => Ok(()),
             false => {
-                let hint = "write out what is needed, without anchors, or raise `limits.definition_bytes_max` in windlass.toml";
+                let hint = "write out what is needed, without anchors, or raise `limits.max_definition_bytes` in windlass.toml";
                 Err(not_supported(span, "the aliases of this file stand for too much", hint))
             }
         }

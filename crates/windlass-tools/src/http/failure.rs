@@ -51,7 +51,7 @@ pub(super) fn bad_json(request: &HttpRequest, problem: &str, excerpt: &str) -> E
 pub(super) fn too_large(request: &HttpRequest, max: usize) -> ErrorInfo {
     let message = format!("{} {} sent a body of more than {max} bytes", request.method, display_uri(&request.uri));
     ErrorInfo::new("ReplyTooLarge", "limit", message)
-        .hint("ask for less at a time (a page, a filter), or raise `limits.tool_reply_bytes_max` in windlass.toml")
+        .hint("ask for less at a time (a page, a filter), or raise `limits.max_tool_reply_bytes` in windlass.toml")
         .replied()
 }
 

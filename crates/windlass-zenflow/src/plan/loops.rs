@@ -122,7 +122,7 @@ impl Planner<'_> {
                 "too_many_iterations",
                 signals.max_iterations.span,
                 message,
-                "raise `loop_turns_max`, or loop less often",
+                "raise `max_loop_iterations`, or loop less often",
             );
         }
         PlanLoop {

@@ -125,7 +125,7 @@ impl DocumentReader<'_> {
         if count.value >= max_attempts {
             let message = format!("`{what}` is {}, more than the engine allows", count.value);
             let hint =
-                format!("at most {}; `limits.retry_attempts_max` in windlass.toml", max_attempts.saturating_sub(1));
+                format!("at most {}; `limits.max_retry_attempts` in windlass.toml", max_attempts.saturating_sub(1));
             self.error(codes::VALIDATION, node.span, message, hint);
         }
         Some(count)

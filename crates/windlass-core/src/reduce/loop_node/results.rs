@@ -62,7 +62,7 @@ impl Reducer<'_> {
         match items.count <= max {
             true => Ok(items),
             false => Err(ErrorInfo::new("TooManyItems", "limit", format!("{} items; the limit is {max}", items.count))
-                .hint("raise `loop_items_max`, or loop over pages")
+                .hint("raise `max_loop_items`, or loop over pages")
                 .into()),
         }
     }

@@ -98,7 +98,7 @@ impl<'a> Reducer<'a> {
         if body.runs >= self.program.limits.max_pipeline_task_runs {
             let message = format!("the pipeline has run {} tasks without coming to an end", body.runs);
             return Err(ErrorInfo::new("TaskRunsExceeded", "limit", message)
-                .hint("look at the jump that never stops, or raise `pipeline_task_runs_max`")
+                .hint("look at the jump that never stops, or raise `max_pipeline_task_runs`")
                 .into());
         }
         let sees_itself = pipeline.tasks.len() > 1 || !task.label.is_empty();
