@@ -1,7 +1,7 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
-// `windlass serve` (or `npm run fixture`) answers the API while the page is developed.
+// The API server during development: `windlass serve` or `npm run fixture`.
 const server = process.env["WINDLASS_URL"] ?? "http://127.0.0.1:7878";
 
 export default defineConfig({
@@ -11,7 +11,7 @@ export default defineConfig({
     outDir: "dist",
     emptyOutDir: true,
     sourcemap: false,
-    // Nothing is written into the HTML: the content security policy allows no inline scripts.
+    // No inline scripts in the HTML: the content security policy forbids them.
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
     reportCompressedSize: false,

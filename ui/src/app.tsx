@@ -1,14 +1,14 @@
 import { Component, lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { api } from "./api";
-import { asProblem, hasToken, onRefused, setToken, type Problem } from "./api/client";
-import { heard, useReached } from "./api/reach";
-import { useEvery, useLoad } from "./api/use";
+import { asProblem, hasToken, onUnauthorized, setToken, type Problem } from "./api/client";
+import { useInterval, useLoad } from "./api/hooks";
+import { reportReachable, useReachable } from "./api/reachability";
+import { Button, Dialog, Empty, Loading, ProblemBox } from "./components/common";
+import { Icon, Logo, Mark, type IconName } from "./components/icons";
+import { RunContext } from "./components/run-context";
 import { useKeys } from "./lib/keys";
-import { Link, navigate, to, usePlace, type Place } from "./lib/router";
+import { Link, navigate, to, useRoute, type Route } from "./lib/router";
 import { applyTheme, useTheme, type Theme } from "./lib/theme";
-import { Icon, Logo, Mark, type IconName } from "./parts/icons";
-import { RunOf } from "./parts/run-of";
-import { Button, Dialog, Empty, ProblemBox, Waiting } from "./parts/small";
 import { SignIn } from "./views/sign-in";
 import { Runs } from "./views/runs";
 
@@ -26,9 +26,9 @@ const Tokens = lazy(() => import("./views/tokens"));
 const Audit = lazy(() => import("./views/audit"));
 const About = lazy(() => import("./views/about"));
 
-const KNOCKS_MS = 1500;
+const HEALTH_PROBE_MS = 1500;
 
-/** `wide`: only beside a wide page; on a narrow one the last view leads there. */
+/** `wide`: only in the side navigation of wide screens; on narrow screens the About view links to it. */
 const NAVIGATION: { part: string; title: string; icon: IconName; key: string; wide?: boolean }[] = [
   { part: "runs", title: "Runs", icon: "runs", key: "g r" },
   { part: "definitions", title: "Definitions", icon: "definitions", key: "g d" },
@@ -40,15 +40,15 @@ const NAVIGATION: { part: string; title: string; icon: IconName; key: string; wi
   { part: "about", title: "About", icon: "about", key: "g i" },
 ];
 
-function view({ parts, query }: Place): ReactNode {
+function view({ parts, query }: Route): ReactNode {
   const [first = "runs", second, third] = parts;
   switch (first) {
     case "runs":
       if (second === undefined) return <Runs />;
       return (
-        <RunOf.Provider value={second}>
+        <RunContext.Provider value={second}>
           {third === "loop" ? <LoopView key={second} run={second} path={query.get("path") ?? ""} /> : <RunView key={second} id={second} tab={third ?? "graph"} />}
-        </RunOf.Provider>
+        </RunContext.Provider>
       );
     case "definitions":
       return second === undefined ? <Definitions /> : <DefinitionView key={second} name={second} tab={third ?? "source"} />;
@@ -69,7 +69,7 @@ function view({ parts, query }: Place): ReactNode {
     default:
       return (
         <div className="page">
-          <Empty title="There is nothing at this address">
+          <Empty title="Page not found">
             <Link to="/runs">All runs</Link>
           </Empty>
         </div>
@@ -78,15 +78,15 @@ function view({ parts, query }: Place): ReactNode {
 }
 
 export function App() {
-  const [refused, setRefused] = useState(false);
-  useEffect(() => onRefused(() => setRefused(true)), []);
-  if (refused) {
+  const [unauthorized, setUnauthorized] = useState(false);
+  useEffect(() => onUnauthorized(() => setUnauthorized(true)), []);
+  if (unauthorized) {
     return (
       <SignIn
-        again={hasToken()}
+        rejected={hasToken()}
         onToken={(token) => {
           setToken(token);
-          setRefused(false);
+          setUnauthorized(false);
         }}
       />
     );
@@ -95,13 +95,13 @@ export function App() {
 }
 
 function Shell() {
-  const place = usePlace();
+  const route = useRoute();
   const [help, setHelp] = useState(false);
-  const reached = useReached();
+  const reachable = useReachable();
   const main = useRef<HTMLElement>(null);
-  const here = place.parts[0] ?? "runs";
+  const here = route.parts[0] ?? "runs";
   const approvals = useLoad("approvals", (signal) => api.approvals({}, signal));
-  useEvery(10_000, approvals.reload);
+  useInterval(10_000, approvals.reload);
   const waiting = approvals.value?.items.length ?? 0;
   useKeys({
     ...Object.fromEntries(NAVIGATION.map(({ key, part }) => [key, () => navigate(to([part]))])),
@@ -109,11 +109,11 @@ function Shell() {
     "/": () => document.getElementById("search")?.focus(),
     "g c": () => navigate("/check"),
   });
-  // Somebody has to knock; whatever waits for the server then goes on at once.
-  useEvery(reached ? null : KNOCKS_MS, () => {
-    fetch("/healthz", { cache: "no-store" }).then(() => heard(true), () => undefined);
+  // Probe an unreachable server; everything that waits for it continues as soon as it responds.
+  useInterval(reachable ? null : HEALTH_PROBE_MS, () => {
+    fetch("/healthz", { cache: "no-store" }).then(() => reportReachable(true), () => undefined);
   });
-  // Where people go next is fetched while they look.
+  // Prefetch the views that users usually open next.
   useEffect(() => {
     const timer = setTimeout(() => void Promise.all([loadRun(), loadLoop()]).catch(() => undefined), 800);
     return () => clearTimeout(timer);
@@ -122,8 +122,8 @@ function Shell() {
     const title = NAVIGATION.find(({ part }) => part === here)?.title;
     document.title = title ? `${title} · Windlass` : "Windlass";
   }, [here]);
-  // Whoever follows a link by keyboard or hears the page is taken to what has changed; the first view has the focus by itself.
-  const shown = `${place.parts.slice(0, 2).join("/")} ${place.parts[2] === "loop"}`;
+  // Move the focus to the new view for keyboard and screen reader users; the first view has the focus already.
+  const shown = `${route.parts.slice(0, 2).join("/")} ${route.parts[2] === "loop"}`;
   const before = useRef(shown);
   useEffect(() => {
     if (before.current === shown) return;
@@ -139,7 +139,7 @@ function Shell() {
   );
   return (
     <div className="shell">
-      <a className="skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.focus(); }}>To the content</a>
+      <a className="skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.focus(); }}>Skip to content</a>
       <nav className="nav" aria-label="Main">
         <Link to="/runs" className="brand">
           <Logo /> Windlass
@@ -149,7 +149,7 @@ function Shell() {
           <ThemeSwitch />
           <div className="foot-line">
             <button type="button" onClick={() => setHelp(true)}>
-              <kbd>?</kbd> Keys
+              <kbd>?</kbd> Shortcuts
             </button>
             {hasToken() ? (
               <button
@@ -166,24 +166,24 @@ function Shell() {
         </div>
       </nav>
       <main className="main" id="main" ref={main} tabIndex={-1}>
-        <Guard key={shown}>
+        <ErrorBoundary key={shown}>
           <Suspense
             fallback={
               <div className="page">
-                <Waiting lines={5} />
+                <Loading lines={5} />
               </div>
             }
           >
-            {view(place)}
+            {view(route)}
           </Suspense>
-        </Guard>
+        </ErrorBoundary>
       </main>
       <nav className="tab-bar" aria-label="Main">
         {NAVIGATION.filter((one) => !one.wide).map(item)}
       </nav>
-      <div className="link-place" role="status">
-        {reached ? null : (
-          <p className="link-state"><Mark status="quarantined" size={14} /> The server does not answer. Trying again …</p>
+      <div className="connection-status" role="status">
+        {reachable ? null : (
+          <p><Mark status="quarantined" size={14} /> The server is not reachable. Reconnecting …</p>
         )}
       </div>
       {help ? <Help onClose={() => setHelp(false)} /> : null}
@@ -195,11 +195,11 @@ export function ThemeSwitch() {
   const theme = useTheme();
   const choices: { id: Theme; icon: IconName; title: string }[] = [
     { id: "light", icon: "sun", title: "Light" },
-    { id: "system", icon: "system", title: "As the system" },
+    { id: "system", icon: "system", title: "System" },
     { id: "dark", icon: "moon", title: "Dark" },
   ];
   return (
-    <div className="theme-switch" role="group" aria-label="Colours">
+    <div className="theme-switch" role="group" aria-label="Theme">
       {choices.map(({ id, icon, title }) => (
         <button key={id} type="button" aria-pressed={theme === id} title={title} aria-label={title} onClick={() => applyTheme(id)}>
           <Icon name={icon} size={14} />
@@ -209,7 +209,7 @@ export function ThemeSwitch() {
   );
 }
 
-const KEYS: [string, string][] = [
+const SHORTCUTS: [string, string][] = [
   ["/", "search"],
   ["j  k", "next, previous row"],
   ["Enter", "open the row"],
@@ -222,9 +222,9 @@ const KEYS: [string, string][] = [
   ["g l", "audit log"],
   ["g c", "check a definition"],
   ["g i", "about this server"],
-  ["n", "start a run; on other pages, make one more"],
+  ["n", "start a run; in other views, add an entry"],
   ["1 … 7", "tabs of a run"],
-  ["f", "failed turns of a loop, or all"],
+  ["f", "failed iterations of a loop, or all"],
   ["+  −  0", "zoom the timeline"],
   ["Esc", "close"],
   ["?", "this list"],
@@ -232,16 +232,16 @@ const KEYS: [string, string][] = [
 
 function Help({ onClose }: { onClose(): void }) {
   return (
-    <Dialog title="Keys" onClose={onClose}>
+    <Dialog title="Keyboard shortcuts" onClose={onClose}>
       <dl className="keys">
-        {KEYS.map(([keys, does]) => (
+        {SHORTCUTS.map(([keys, action]) => (
           <div key={keys}>
             <dt>
               {keys.split("  ").map((key) => (
                 <kbd key={key}>{key}</kbd>
               ))}
             </dt>
-            <dd>{does}</dd>
+            <dd>{action}</dd>
           </div>
         ))}
       </dl>
@@ -252,8 +252,8 @@ function Help({ onClose }: { onClose(): void }) {
   );
 }
 
-/** A view that fails must not take the page with it. */
-class Guard extends Component<{ children: ReactNode }, { problem: Problem | null }> {
+/** Keeps the shell working when a view throws. */
+class ErrorBoundary extends Component<{ children: ReactNode }, { problem: Problem | null }> {
   override state = { problem: null };
 
   static getDerivedStateFromError(error: unknown) {

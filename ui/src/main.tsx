@@ -1,16 +1,16 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { takeToken } from "./api/client";
+import { loadToken } from "./api/client";
 import { App } from "./app";
 import { applyTheme } from "./lib/theme";
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/shell.css";
-import "./styles/parts.css";
+import "./styles/components.css";
 import "./styles/views.css";
 import "./styles/run.css";
 
-takeToken();
+loadToken();
 applyTheme();
 const root = document.getElementById("root");
 if (root) {

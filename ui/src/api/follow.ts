@@ -1,51 +1,52 @@
-// A stream that goes on after the connection broke. EventSource cannot send the token, so it is fetch.
+// Follows a server-sent event stream and reconnects when the connection breaks. It uses fetch because EventSource cannot send the token.
 
-import { address, authorised, isAborted, problemOf, type Problem, type Query } from "./client";
-import { heard as answered, onReach } from "./reach";
-import { SseParser, type Message } from "./sse";
+import { apiUrl, isAborted, parseProblem, withAuthorization, type Problem, type Query } from "./client";
+import { onReachabilityChange, reportReachable } from "./reachability";
+import { SseParser, type SseMessage } from "./sse";
 
-export type Link = "connecting" | "open" | "broken" | "ended" | "resting";
+/** `idle`: the tab is hidden and has closed its connection. */
+export type StreamState = "connecting" | "open" | "broken" | "ended" | "idle";
 
-interface Following {
+interface FollowOptions {
   query?: Query;
   lastId?: string | null;
-  onMessages(messages: Message[]): void;
-  onLink?(link: Link): void;
-  /** The server has refused for good. */
+  onMessages(messages: SseMessage[]): void;
+  onState?(state: StreamState): void;
+  /** The server rejected the request permanently. */
   onProblem?(problem: Problem): void;
-  /** After a break without ids, what was missed has to be asked for. */
-  onAgain?(): void;
+  /** The stream was reopened. A stream without event ids does not replay missed messages, so the caller must reload. */
+  onReconnect?(): void;
 }
 
-const WAITS_MS = [500, 1000, 2000, 5000, 10000];
-/** The server says something every 15 s. */
-const SILENCE_MS = 40_000;
-/** A tab that nobody looks at gives its connection back: a browser has six for a server. */
-const UNSEEN_MS = 30_000;
+const BACKOFF_MS = [500, 1000, 2000, 5000, 10000];
+/** Reconnects after this long without data; the server sends a heartbeat every 15 s. */
+const MAX_SILENCE_MS = 40_000;
+/** A hidden tab closes its connection after this time: a browser opens at most six per server. */
+const MAX_HIDDEN_MS = 30_000;
 
-/** Follows until it is told to stop, the stream says `end`, or the server refuses. */
-export function follow(path: string, following: Following): () => void {
+/** Follows the stream until the returned function is called, the stream sends `end`, or the server rejects the request. */
+export function follow(path: string, options: FollowOptions): () => void {
   let stopped = false;
-  let lastId = following.lastId ?? null;
-  let tries = 0;
+  let lastId = options.lastId ?? null;
+  let attempts = 0;
   let opened = 0;
   let abort: AbortController | null = null;
   let wake: (() => void) | null = null;
-  let unseen: ReturnType<typeof setTimeout> | undefined;
-  const say = (link: Link) => following.onLink?.(link);
+  let hiddenTimer: ReturnType<typeof setTimeout> | undefined;
+  const setState = (state: StreamState) => options.onState?.(state);
 
   const onVisibility = () => {
-    clearTimeout(unseen);
+    clearTimeout(hiddenTimer);
     if (document.visibilityState === "hidden") {
-      unseen = setTimeout(() => abort?.abort(), UNSEEN_MS);
+      hiddenTimer = setTimeout(() => abort?.abort(), MAX_HIDDEN_MS);
     } else {
       wake?.();
     }
   };
   document.addEventListener("visibilitychange", onVisibility);
-  // Whoever hears first that the server is back tells all that wait for it.
-  const forget = onReach((reached) => {
-    if (reached && document.visibilityState === "visible") wake?.();
+  // The first request that reaches the server again wakes all waiting streams.
+  const unsubscribe = onReachabilityChange((reachable) => {
+    if (reachable && document.visibilityState === "visible") wake?.();
   });
 
   const pause = (ms: number) =>
@@ -57,70 +58,70 @@ export function follow(path: string, following: Following): () => void {
       };
     });
 
-  async function once(): Promise<"end" | "again"> {
+  async function connect(): Promise<"end" | "reconnect"> {
     abort = new AbortController();
     const { signal } = abort;
-    let silence = setTimeout(() => abort?.abort(), SILENCE_MS);
-    const heard = () => {
-      clearTimeout(silence);
-      silence = setTimeout(() => abort?.abort(), SILENCE_MS);
+    let silenceTimer = setTimeout(() => abort?.abort(), MAX_SILENCE_MS);
+    const resetSilence = () => {
+      clearTimeout(silenceTimer);
+      silenceTimer = setTimeout(() => abort?.abort(), MAX_SILENCE_MS);
     };
     try {
-      const headers = authorised({ Accept: "text/event-stream" });
+      const headers = withAuthorization({ Accept: "text/event-stream" });
       if (lastId !== null) headers["Last-Event-ID"] = lastId;
-      const response = await fetch(address(path, following.query), { headers, signal, cache: "no-store" });
-      answered(true);
+      const response = await fetch(apiUrl(path, options.query), { headers, signal, cache: "no-store" });
+      reportReachable(true);
       if (!response.ok) {
-        const problem = await problemOf(response);
+        const problem = await parseProblem(response);
         if (response.status < 500 && response.status !== 429) {
-          following.onProblem?.(problem);
+          options.onProblem?.(problem);
           return "end";
         }
         throw problem;
       }
       if (response.body === null) return "end";
-      say("open");
-      tries = 0;
+      setState("open");
+      attempts = 0;
       opened += 1;
-      if (opened > 1) following.onAgain?.();
+      if (opened > 1) options.onReconnect?.();
       const reader = response.body.getReader();
       const decoder = new TextDecoder();
       const parser = new SseParser();
       for (;;) {
         const { value, done } = await reader.read();
-        if (done) return "again";
-        heard();
+        if (done) return "reconnect";
+        resetSilence();
         const messages = parser.push(decoder.decode(value, { stream: true }));
         if (stopped) return "end";
-        const kept = messages.filter((message) => message.event !== "end");
+        const received = messages.filter((message) => message.event !== "end");
         lastId = messages.at(-1)?.id ?? lastId;
-        if (kept.length > 0) following.onMessages(kept);
-        if (kept.length < messages.length) return "end";
+        if (received.length > 0) options.onMessages(received);
+        if (received.length < messages.length) return "end";
       }
     } finally {
-      clearTimeout(silence);
+      clearTimeout(silenceTimer);
     }
   }
 
   async function run(): Promise<void> {
     while (!stopped) {
-      say(tries === 0 ? "connecting" : "broken");
+      setState(attempts === 0 ? "connecting" : "broken");
       try {
-        if ((await once()) === "end") {
-          say("ended");
+        if ((await connect()) === "end") {
+          setState("ended");
           return;
         }
       } catch (error) {
         if (stopped) return;
-        if (!isAborted(error)) tries += 1;
-        if (error instanceof TypeError) answered(false);
+        if (!isAborted(error)) attempts += 1;
+        if (error instanceof TypeError) reportReachable(false);
       }
       if (stopped) return;
       if (document.visibilityState === "hidden") {
-        say("resting");
+        setState("idle");
         await new Promise<void>((resolve) => (wake = resolve));
       } else {
-        const wait = WAITS_MS[Math.min(tries, WAITS_MS.length - 1)] ?? 1000;
+        const wait = BACKOFF_MS[Math.min(attempts, BACKOFF_MS.length - 1)] ?? 1000;
         await pause(wait * (0.75 + Math.random() / 2));
       }
     }
@@ -129,9 +130,9 @@ export function follow(path: string, following: Following): () => void {
 
   return () => {
     stopped = true;
-    clearTimeout(unseen);
+    clearTimeout(hiddenTimer);
     document.removeEventListener("visibilitychange", onVisibility);
-    forget();
+    unsubscribe();
     abort?.abort();
     wake?.();
   };

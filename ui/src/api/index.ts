@@ -1,11 +1,11 @@
-// The calls, one line each.
+// The API calls, one function per route.
 
 import { request, type Query } from "./client";
 import type * as T from "./types";
 
-const part = encodeURIComponent;
-const run = (id: string) => `/runs/${part(id)}`;
-const definition = (name: string) => `/definitions/${part(name)}`;
+const segment = encodeURIComponent;
+const run = (id: string) => `/runs/${segment(id)}`;
+const definition = (name: string) => `/definitions/${segment(name)}`;
 type Signal = AbortSignal | undefined;
 
 const get = <R>(path: string, query?: Query, signal?: Signal) =>
@@ -15,11 +15,11 @@ const post = <R>(path: string, body: T.Json = {}, headers?: Record<string, strin
 
 const remove = <R>(path: string) => request<R>(path, { method: "DELETE" });
 
-export interface Started {
+export interface StartedRun {
   run: string;
   status?: string;
   created?: boolean;
-  /** What is given and never read. */
+  /** Inputs that the definition does not use. */
   warnings?: { message: string; hint?: string | null }[];
 }
 
@@ -28,59 +28,59 @@ export const api = {
   counts: (query: Query, signal?: Signal) => get<{ items: T.StatusCount[] }>("/runs/counts", query, signal),
   run: (id: string, signal?: Signal) => get<T.Run>(run(id), undefined, signal),
   graph: (id: string, signal?: Signal) => get<T.Graph>(`${run(id)}/graph`, undefined, signal),
-  steps: (id: string, query: Query, signal?: Signal) => get<T.Steps>(`${run(id)}/steps`, query, signal),
+  steps: (id: string, query: Query, signal?: Signal) => get<T.StepPage>(`${run(id)}/steps`, query, signal),
   loops: (id: string, query: Query, signal?: Signal) => get<T.Page<T.Loop>>(`${run(id)}/loops`, query, signal),
-  turns: (id: string, query: Query, signal?: Signal) => get<T.Turns>(`${run(id)}/turns`, query, signal),
+  iterations: (id: string, query: Query, signal?: Signal) => get<T.IterationPage>(`${run(id)}/iterations`, query, signal),
   strip: (id: string, loop: string, cells: number, signal?: Signal) =>
     get<T.Strip>(`${run(id)}/strip`, { loop, cells }, signal),
   journal: (id: string, query: Query, signal?: Signal) =>
     get<T.Page<T.JournalEntry>>(`${run(id)}/journal`, query, signal),
   events: (id: string, query: Query, signal?: Signal) => get<T.Page<T.Event>>(`${run(id)}/events`, query, signal),
-  value: (id: string, hash: string) => get<T.Json>(`${run(id)}/values/${part(hash)}`),
+  value: (id: string, hash: string) => get<T.Json>(`${run(id)}/values/${segment(hash)}`),
   eventsPath: (id: string) => `${run(id)}/events`,
 
   start: (body: { definition: string; version?: number; input?: T.Json }, key: string) =>
-    post<Started>("/runs", body as T.Json, { "Idempotency-Key": key }),
+    post<StartedRun>("/runs", body as T.Json, { "Idempotency-Key": key }),
   pause: (id: string) => post<T.Json>(`${run(id)}/pause`),
   resume: (id: string) => post<T.Json>(`${run(id)}/resume`),
   cancel: (id: string, reason: string) => post<T.Json>(`${run(id)}/cancel`, reason ? { reason } : {}),
   signal: (id: string, body: { name: string; data?: T.Json; place?: string }, key: string) =>
-    post<{ answer?: string }>(`${run(id)}/signal`, body as T.Json, { "Idempotency-Key": key }),
-  retry: (id: string) => post<Started & { reused?: number }>(`${run(id)}/retry`),
-  restart: (id: string, body: { from: string; set?: T.Json }) => post<Started>(`${run(id)}/restart`, body as T.Json),
+    post<{ delivery?: string }>(`${run(id)}/signal`, body as T.Json, { "Idempotency-Key": key }),
+  retry: (id: string) => post<StartedRun & { reused?: number }>(`${run(id)}/retry`),
+  restart: (id: string, body: { from: string; set?: T.Json }) => post<StartedRun>(`${run(id)}/restart`, body as T.Json),
 
   removeRun: (id: string) => remove<{ removed: number }>(run(id)),
 
   definitions: (query: Query, signal?: Signal) => get<T.Page<T.DefinitionSummary>>("/definitions", query, signal),
   definition: (name: string, version?: number | null, signal?: Signal) =>
     get<T.Definition>(definition(name) + (version ? `/versions/${version}` : ""), undefined, signal),
-  versions: (name: string, signal?: Signal) => get<T.Page<T.Version>>(`${definition(name)}/versions`, undefined, signal),
+  versions: (name: string, signal?: Signal) => get<T.Page<T.DefinitionVersion>>(`${definition(name)}/versions`, undefined, signal),
   definitionGraph: (name: string, version?: number | null, signal?: Signal) =>
     get<T.Graph>(`${definition(name)}/graph`, { version: version ?? null }, signal),
   check: (body: { source: string; name?: string; dialect?: string }, signal?: Signal) =>
-    request<T.Checked>("/definitions/check", { method: "POST", body: body as T.Json, ...(signal ? { signal } : {}) }),
+    request<T.CheckResult>("/definitions/check", { method: "POST", body: body as T.Json, ...(signal ? { signal } : {}) }),
   register: (body: { source: string; name?: string; dialect?: string }) =>
-    post<T.Registered>("/definitions", body as T.Json),
+    post<T.RegisteredDefinition>("/definitions", body as T.Json),
   enable: (name: string, on: boolean) => post<T.Json>(`${definition(name)}/${on ? "enable" : "disable"}`),
   removeDefinition: (name: string) => remove<{ open_runs: boolean }>(definition(name)),
 
   approvals: (query: Query = {}, signal?: Signal) => get<T.Page<T.Approval>>("/approvals", query, signal),
-  approve: (id: string, name: string, data: T.Json) => post<T.Json>(`${run(id)}/approvals/${part(name)}`, { data }),
+  approve: (id: string, name: string, data: T.Json) => post<T.Json>(`${run(id)}/approvals/${segment(name)}`, { data }),
   triggers: (signal?: Signal) => get<T.Page<T.Trigger>>("/triggers", undefined, signal),
   setTrigger: (name: string, trigger: string, body: T.Json) =>
-    request<T.Trigger | null>(`${definition(name)}/triggers/${part(trigger)}`, { method: "PUT", body }),
+    request<T.Trigger | null>(`${definition(name)}/triggers/${segment(trigger)}`, { method: "PUT", body }),
   tokens: (signal?: Signal) => get<T.Page<T.Token>>("/tokens", undefined, signal),
   createToken: (body: { name: string; scopes: string[]; expires_in_seconds?: number }) => post<T.Token & { token: string }>("/tokens", body as T.Json),
-  revokeToken: (id: string) => remove<T.Json>(`/tokens/${part(id)}`),
+  revokeToken: (id: string) => remove<T.Json>(`/tokens/${segment(id)}`),
   audit: (query: Query, signal?: Signal) => get<T.AuditPage>("/audit", query, signal),
-  workers: (signal?: Signal) => get<T.Workers>("/workers", undefined, signal),
-  drain: (worker: string) => post<T.Json>(`/workers/${part(worker)}/drain`),
+  workers: (signal?: Signal) => get<T.WorkerList>("/workers", undefined, signal),
+  drain: (worker: string) => post<T.Json>(`/workers/${segment(worker)}/drain`),
   openapi: (signal?: Signal) => get<{ info?: { version?: string; title?: string } }>("/openapi.json", undefined, signal),
 };
 
-/** One for each time a person presses a button: a repeat of the same request is the same deed. */
-export function newKey(): string {
-  return `page-${Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+/** Creates an idempotency key, one per user action, so that repeating the same request has no further effect. */
+export function newIdempotencyKey(): string {
+  return `ui-${Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
 export * from "./types";

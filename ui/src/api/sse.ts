@@ -1,12 +1,12 @@
-// The text of a server-sent event stream, piece by piece.
+// An incremental parser for server-sent event streams.
 
-export interface Message {
+export interface SseMessage {
   id: string | null;
   event: string;
   data: string;
 }
 
-/** Pieces may end anywhere, also between the two characters of a line's end. */
+/** Chunks may end anywhere, even between the CR and LF of a line ending. */
 export class SseParser {
   private rest = "";
   private id: string | null = null;
@@ -14,11 +14,11 @@ export class SseParser {
   private data: string[] = [];
   private afterReturn = false;
 
-  push(piece: string): Message[] {
-    let text = this.rest + piece;
+  push(chunk: string): SseMessage[] {
+    let text = this.rest + chunk;
     if (this.afterReturn && text.startsWith("\n")) text = text.slice(1);
     this.afterReturn = false;
-    const messages: Message[] = [];
+    const messages: SseMessage[] = [];
     let from = 0;
     for (;;) {
       const end = lineEnd(text, from);
@@ -35,7 +35,7 @@ export class SseParser {
     return messages;
   }
 
-  private line(line: string, messages: Message[]): void {
+  private line(line: string, messages: SseMessage[]): void {
     if (line === "") {
       if (this.data.length > 0) {
         messages.push({ id: this.id, event: this.event || "message", data: this.data.join("\n") });

@@ -1,4 +1,4 @@
-// What the server says, as far as the page reads it. The server's own description is /api/v1/openapi.json.
+// The server's response types, as far as the web UI reads them. The full description is /api/v1/openapi.json.
 
 import type { EventOf, EventType } from "./events";
 
@@ -9,8 +9,8 @@ export interface Page<T> {
   next?: number | string | null;
 }
 
-/** What `windlass check --json` gives for one problem of a definition. */
-export interface Report {
+/** One problem of a definition, as in `windlass check --json`. */
+export interface DefinitionProblem {
   code: string;
   severity: "error" | "warning";
   message: string;
@@ -62,7 +62,7 @@ export interface RunSummary {
 export interface StatusCount {
   status: string;
   runs: number;
-  /** At least so many. */
+  /** `runs` is a lower bound. */
   more: boolean;
 }
 
@@ -82,16 +82,16 @@ export interface Origin {
   from?: string;
 }
 
-/** What goes on. */
-export interface Tree {
+/** An active node of a run, with its active children. */
+export interface ActiveNode {
   name: string;
   kind?: string;
   status: string;
   started_at?: string;
   attempt?: number;
-  turn?: number | null;
+  iteration?: number | null;
   loop?: { ended: number; running: number; failed: number };
-  children?: Tree[];
+  children?: ActiveNode[];
 }
 
 export interface StepResult {
@@ -99,7 +99,7 @@ export interface StepResult {
   output?: Json;
   error?: RunError | null;
   usage?: Usage;
-  loop?: { kind?: string; turns: number; failed: number; reason?: string | null };
+  loop?: { kind?: string; iterations: number; failed: number; reason?: string | null };
 }
 
 export type Usage = Record<string, Json>;
@@ -110,20 +110,20 @@ export interface Run extends RunSummary {
   input?: Json;
   output?: Json;
   waits?: Wait[];
-  /** Tasks of it that no worker has taken yet. */
-  waits_for_worker?: Queued[];
-  reply?: { value: Json; good: boolean };
+  /** Tasks of the run that no worker has leased yet. */
+  waits_for_worker?: QueuedJobs[];
+  reply?: { value: Json; success: boolean };
   usage?: Usage | null;
   ticks?: number;
-  current?: Tree[];
+  current?: ActiveNode[];
   steps?: Record<string, StepResult>;
 }
 
-export interface NodeTurns {
+export interface NodeIterations {
   ended: number;
   failed: number;
   entries: number;
-  most?: number | null;
+  max_iterations?: number | null;
   reason?: string | null;
 }
 
@@ -134,12 +134,12 @@ export interface NodeRun {
   started_at?: string;
   duration_ms?: number;
   attempts?: number;
-  turns?: NodeTurns;
+  iterations?: NodeIterations;
   error?: string;
   firing?: number;
   worker?: number;
   event?: string;
-  goes_on?: boolean;
+  in_progress?: boolean;
 }
 
 export interface GraphNode {
@@ -150,7 +150,7 @@ export interface GraphNode {
   detail?: string;
   event?: string;
   path?: string | null;
-  /** It has turns, kept under its path. */
+  /** The node is a loop; its iterations are recorded under its path. */
   loop?: boolean;
   run?: NodeRun;
 }
@@ -173,14 +173,14 @@ export interface Graph {
   notes?: string[];
 }
 
-export interface Steps extends Page<Step> {
-  /** Entries of early turns that are no longer at hand. */
+export interface StepPage extends Page<Step> {
+  /** The number of entries of early iterations that are no longer buffered. */
   dropped?: number;
-  /** The run has told more than could be read yet: ask again. */
+  /** The server has not read all events of the run yet; repeat the request. */
   partial?: boolean;
 }
 
-/** A frame that has begun, for the timeline. */
+/** A started frame, as the timeline shows it. */
 export interface Step {
   path: string;
   name: string;
@@ -190,45 +190,45 @@ export interface Step {
   duration_ms?: number | null;
   attempts?: number;
   error?: RunError | null;
-  /** No events of it are kept: the page knows of it by its turn. */
-  gone?: { turn: number; result: Json | undefined };
+  /** No events of the step are retained; its data come from the record of its iteration. */
+  trimmed?: { iteration: number; result: Json | undefined };
 }
 
 export interface Loop {
   loop: string;
   kind?: string | null;
   status?: string;
-  turns: number;
-  kept?: number;
+  iterations: number;
+  retained?: number;
   failed: number;
   reason?: string | null;
-  live?: { begun: number; ended: number; failed: number; most?: number | null; condition?: Json } | null;
+  live?: { begun: number; ended: number; failed: number; max_iterations?: number | null; condition?: Json } | null;
   cost?: Json;
   usage?: Usage | null;
 }
 
-export interface Turn {
+export interface IterationRecord {
   iteration: number;
   status: string;
   started_at?: string | null;
-  duration?: number | null;
-  conditionResult?: Json;
+  duration_ms?: number | null;
+  condition_result?: Json;
   result?: Json;
   error?: RunError | null;
   reason?: string | null;
   verdict?: Json;
   usage?: Usage | null;
-  /** Where it is in the run: what restarts and events take. */
+  /** The path of the iteration in the run, as restarts and event queries take it. */
   path?: string;
-  /** What it was for, of a loop over items, if that is small. */
+  /** The item of the iteration, for a loop over items, if it is small. */
   item?: Json;
 }
 
-export interface Turns {
+export interface IterationPage {
   run: string;
   loop: string;
-  turns: Turn[];
-  not_kept?: { from: number; to: number }[];
+  iterations: IterationRecord[];
+  not_retained?: { from: number; to: number }[];
   next?: number | null;
   total?: number;
   failed?: number;
@@ -244,11 +244,11 @@ export interface StripCell {
 
 export interface Strip {
   loop: string;
-  turns: number;
+  iterations: number;
   cells: StripCell[];
 }
 
-/** An event of any type, also a custom one; `isEvent` tells of which. */
+/** An event of any type, including custom ones; `isEvent` narrows it to known types. */
 export interface Event {
   seq: number;
   at: string;
@@ -280,7 +280,7 @@ export interface DefinitionSummary {
   by?: string | null;
   enabled: boolean;
   triggers: TriggerSummary[];
-  problems?: Report[];
+  problems?: DefinitionProblem[];
 }
 
 export interface Parameter {
@@ -289,7 +289,7 @@ export interface Parameter {
   required?: boolean;
   default?: Json;
   description?: string;
-  /** One of these, if there are any. */
+  /** The allowed values, if they are restricted. */
   allowed?: Json[];
 }
 
@@ -304,37 +304,37 @@ export interface Definition extends Omit<DefinitionSummary, "triggers"> {
   versions?: number | { version: number }[];
   source: string;
   labels?: Record<string, string>;
-  /** Nothing starts it any more since then. */
+  /** The time at which the definition was removed; it cannot be started since. */
   removed_at?: string | null;
   parameters?: Parameter[];
   triggers?: DefinitionTrigger[];
   tools?: string[];
 }
 
-export interface Version {
+export interface DefinitionVersion {
   version: number;
-  /** The one that starts take. */
+  /** New runs use this version. */
   current?: boolean;
   hash: string;
   registered_at: string;
   by?: string | null;
 }
 
-export interface Registered {
+export interface RegisteredDefinition {
   name: string;
   version: number;
   hash: string;
   dialect: string;
   registered_at: string;
-  new: boolean;
-  warnings?: Report[];
+  is_new: boolean;
+  warnings?: DefinitionProblem[];
 }
 
-export interface Checked {
+export interface CheckResult {
   valid: boolean;
   name?: string | null;
   dialect?: string | null;
-  problems: Report[];
+  problems: DefinitionProblem[];
   graph?: Graph | null;
 }
 
@@ -358,19 +358,19 @@ export interface Trigger {
   kind: string;
   url?: string | null;
   schedule?: Json;
-  /** How a caller proves who it is. */
-  proof?: "signature" | "token" | "nothing";
-  /** How deliveries are signed. */
+  /** How callers authenticate. */
+  proof?: "signature" | "token" | "none";
+  /** The signature scheme of deliveries. */
   scheme?: string;
-  /** What becomes of firings that were missed. */
+  /** The policy for missed firings: `none`, `last` or `all`. */
   catch_up?: string;
   next_at?: string | null;
   last_at?: string | null;
   last_error?: Json;
-  /** When it was due and started nothing, and why. */
+  /** The last time it was due and started no run, and the reason. */
   skipped_at?: string | null;
   skipped?: string | null;
-  under_way?: number | null;
+  in_flight?: number | null;
   waiting?: number | null;
   enabled: boolean;
 }
@@ -386,19 +386,19 @@ export interface Worker {
   slots: number;
   state: string;
   seen_at: string;
-  held?: { run: string; job: number | string; path: string; tool: string; epoch: number; since: string; until?: string }[];
+  leases?: { run: string; job: number | string; path: string; tool: string; lease_epoch: number; since: string; expires_at?: string }[];
 }
 
-export interface Queued {
+export interface QueuedJobs {
   tool: string;
   labels?: Record<string, string> | string[];
   jobs: number;
   oldest_at?: string;
 }
 
-export interface Workers {
+export interface WorkerList {
   items: Worker[];
-  queued?: Queued[];
+  queued?: QueuedJobs[];
 }
 
 export interface Token {
@@ -408,30 +408,30 @@ export interface Token {
   created_at: string;
   expires_at?: string | null;
   last_used?: string | null;
-  by?: string | null;
+  created_by?: string | null;
 }
 
-/** A line of the audit log: a call, how a call ended, or the server's own doing. */
-export interface AuditLine {
+/** An entry of the audit log: an API call, the outcome of an earlier call, or an event of the server itself. */
+export interface AuditEntry {
   n: number;
   at: string;
-  who?: { id?: string; name?: string } | null;
+  actor?: { id?: string; name?: string } | null;
   from?: string;
   method?: string;
   route?: string;
   path?: Record<string, Json>;
   status?: number;
-  /** The number of the line whose outcome this is. */
-  of?: number;
+  /** The number of the entry whose outcome this is. */
+  line?: number;
   event?: string;
   [more: string]: unknown;
 }
 
-export interface AuditPage extends Page<AuditLine> {
+export interface AuditPage extends Page<AuditEntry> {
   last: number;
 }
 
-/** Whether an event is of one of these types: then it has their fields. */
+/** Narrows an event to the given types. */
 export function isEvent<Type extends EventType>(event: Event, ...types: Type[]): event is Event & EventOf<Type> {
   return (types as string[]).includes(event.type);
 }

@@ -1,35 +1,35 @@
-// Lines of the audit log as people read them.
+// Formatting of audit log entries.
 
-import type { AuditLine } from "../api/types";
+import type { AuditEntry } from "../api/types";
 
-export interface Told extends AuditLine {
-  /** How the call ended: what a later line has said, too. Null: it succeeded. */
+export interface AuditRow extends AuditEntry {
+  /** The status of the call, also if a later entry recorded it. Null if the call succeeded. */
   outcome: number | null;
 }
 
-/** Newest first; a line that only says how another ended is told with that one, if it is there. */
-export function told(lines: AuditLine[]): Told[] {
-  const numbers = new Set(lines.map((line) => line.n));
-  const outcomes = new Map(lines.filter((line) => line.of !== undefined).map((line) => [line.of, line.status ?? null]));
-  return lines
-    .filter((line) => line.of === undefined || !numbers.has(line.of))
-    .map((line) => ({ ...line, outcome: outcomes.get(line.n) ?? line.status ?? null }))
+/** Orders entries newest first and merges an outcome into the entry it refers to, if that entry is present. */
+export function auditRows(entries: AuditEntry[]): AuditRow[] {
+  const numbers = new Set(entries.map((entry) => entry.n));
+  const outcomes = new Map(entries.filter((entry) => entry.line !== undefined).map((entry) => [entry.line, entry.status ?? null]));
+  return entries
+    .filter((entry) => entry.line === undefined || !numbers.has(entry.line))
+    .map((entry) => ({ ...entry, outcome: outcomes.get(entry.n) ?? entry.status ?? null }))
     .sort((one, other) => other.n - one.n);
 }
 
-/** `DELETE /runs/{run}` with `{run: "a/b"}` is `DELETE /runs/a/b`. */
-export function deed(line: AuditLine): string {
-  if (line.event) return `the server: ${line.event}`;
-  if (line.of !== undefined) return `the outcome of ${line.of}`;
-  const route = (line.route ?? "").replace(/^\/api\/v1/, "");
+/** Describes the action of an entry: `DELETE /runs/{run}` with `{run: "a/b"}` becomes `DELETE /runs/a/b`. */
+export function describeAction(entry: AuditEntry): string {
+  if (entry.event) return `server: ${entry.event}`;
+  if (entry.line !== undefined) return `outcome of ${entry.line}`;
+  const route = (entry.route ?? "").replace(/^\/api\/v1/, "");
   const filled = route.replace(/\{([^}]*)\}/g, (whole, name: string) => {
-    const value = line.path?.[name];
+    const value = entry.path?.[name];
     return value === undefined ? whole : String(value);
   });
-  return `${line.method ?? ""} ${filled}`.trim();
+  return `${entry.method ?? ""} ${filled}`.trim();
 }
 
-/** Where the page that ends just before a number begins. */
+/** Returns the cursor of the page that ends just before `number`. */
 export function pageBefore(number: number, size: number): number {
   return Math.max(0, number - 1 - size);
 }

@@ -1,11 +1,11 @@
-// Where two values differ, leaf by leaf.
+// A structural diff of two JSON values, leaf by leaf.
 
 import type { Json } from "../api/types";
 
 export interface Difference {
-  /** `body.items[2].name`; empty for the whole. */
+  /** The path of the leaf, such as `body.items[2].name`; empty for the whole value. */
   at: string;
-  /** Undefined: it is not there. */
+  /** Undefined if the value is absent. */
   here: Json | undefined;
   there: Json | undefined;
 }
@@ -20,15 +20,15 @@ function parts(value: Branches): [string, Json][] {
   return Array.isArray(value) ? value.map((one, at): [string, Json] => [`[${at}]`, one]) : Object.entries(value);
 }
 
-/** No more than `most`: whoever looks wants the first few. */
-export function differences(here: Json | undefined, there: Json | undefined, most = 30, at = ""): Difference[] {
+/** Lists the differences of two values, `max` at most. */
+export function differences(here: Json | undefined, there: Json | undefined, max = 30, at = ""): Difference[] {
   if (isBranch(here) && isBranch(there) && Array.isArray(here) === Array.isArray(there)) {
     const [mine, theirs] = [new Map(parts(here)), new Map(parts(there))];
     const found: Difference[] = [];
     for (const name of new Set([...mine.keys(), ...theirs.keys()])) {
-      if (found.length >= most) break;
-      const place = name.startsWith("[") || at === "" ? `${at}${name}` : `${at}.${name}`;
-      found.push(...differences(mine.get(name), theirs.get(name), most - found.length, place));
+      if (found.length >= max) break;
+      const path = name.startsWith("[") || at === "" ? `${at}${name}` : `${at}.${name}`;
+      found.push(...differences(mine.get(name), theirs.get(name), max - found.length, path));
     }
     return found;
   }
@@ -36,17 +36,17 @@ export function differences(here: Json | undefined, there: Json | undefined, mos
   return [{ at, here, there }];
 }
 
-export interface Telling extends Difference {
-  /** The others agree there: that this one differs may be why. */
-  telling: boolean;
+export interface RankedDifference extends Difference {
+  /** The other values agree at this path, so the difference may explain the failure. */
+  distinctive: boolean;
 }
 
-/** How one differs from the first of others; where these differ among themselves it says little, and comes last. */
-export function telling(here: Json, others: Json[], most = 30): Telling[] {
+/** Compares a value with the first of `others`. Differences at paths where the others disagree among themselves come last. */
+export function rankDifferences(here: Json, others: Json[], max = 30): RankedDifference[] {
   const [first, ...rest] = others;
   if (first === undefined) return [];
-  const usual = new Set(rest.flatMap((other) => differences(other, first, 1000)).map((one) => one.at));
-  const within = (at: string) => [...usual].some((one) => one === at || one.startsWith(`${at}.`) || one.startsWith(`${at}[`));
-  const found = differences(here, first, 1000).map((one) => ({ ...one, telling: rest.length > 0 && !within(one.at) }));
-  return [...found.filter((one) => one.telling), ...found.filter((one) => !one.telling)].slice(0, most);
+  const varying = new Set(rest.flatMap((other) => differences(other, first, 1000)).map((one) => one.at));
+  const varies = (at: string) => [...varying].some((one) => one === at || one.startsWith(`${at}.`) || one.startsWith(`${at}[`));
+  const found = differences(here, first, 1000).map((one) => ({ ...one, distinctive: rest.length > 0 && !varies(one.at) }));
+  return [...found.filter((one) => one.distinctive), ...found.filter((one) => !one.distinctive)].slice(0, max);
 }

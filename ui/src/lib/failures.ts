@@ -1,19 +1,19 @@
-// Many failures are few kinds: what differs between two of a kind are numbers and quoted values.
+// Groups failures into kinds. Messages of one kind differ only in numbers and quoted values.
 
-import type { Turn } from "../api/types";
+import type { IterationRecord } from "../api/types";
 
 export interface FailureKind {
   key: string;
   code: string;
-  /** Of the first of its kind, whole. */
+  /** The full message of the first failure of this kind. */
   message: string;
-  turns: number;
+  iterations: number;
   first: number;
   last: number;
 }
 
-/** `` `x17` is no number `` and `` `y3` is no number `` are told alike. */
-export function shapeOf(message: string): string {
+/** Replaces numbers and quoted values with placeholders: `` `x17` is no number `` and `` `y3` is no number `` give the same template. */
+export function messageTemplate(message: string): string {
   return message
     .replace(/`[^`]*`|"[^"]*"|'[^']*'|“[^”]*”/g, "…")
     .replace(/\b[0-9a-f]{8,}(-[0-9a-f]{4,})*\b/gi, "…")
@@ -21,24 +21,24 @@ export function shapeOf(message: string): string {
     .slice(0, 300);
 }
 
-/** Where in the plan: turns aside, a step is one place. */
-function placeOf(path: string | undefined): string {
+/** The path in the plan: the path in the run without iteration numbers. */
+function planPath(path: string | undefined): string {
   return (path ?? "").replace(/\[\d+\]/g, "[]").replace(/\.\d+(?=\.|$)/g, "");
 }
 
-/** The most frequent first; of equally many the earliest. */
-export function kindsOf(turns: Turn[]): FailureKind[] {
+/** Groups failed iterations by kind, the most frequent kind first; ties are ordered by first occurrence. */
+export function groupFailures(failures: IterationRecord[]): FailureKind[] {
   const kinds = new Map<string, FailureKind>();
-  for (const turn of turns) {
-    const code = turn.error?.code ?? turn.status;
-    const message = turn.error?.message ?? turn.status.replaceAll("_", " ");
-    const key = `${code}\n${placeOf(turn.error?.path)}\n${shapeOf(message)}`;
+  for (const failure of failures) {
+    const code = failure.error?.code ?? failure.status;
+    const message = failure.error?.message ?? failure.status.replaceAll("_", " ");
+    const key = `${code}\n${planPath(failure.error?.path)}\n${messageTemplate(message)}`;
     const known = kinds.get(key);
     if (known) {
-      known.turns += 1;
-      known.first = Math.min(known.first, turn.iteration);
-      known.last = Math.max(known.last, turn.iteration);
-    } else kinds.set(key, { key, code, message, turns: 1, first: turn.iteration, last: turn.iteration });
+      known.iterations += 1;
+      known.first = Math.min(known.first, failure.iteration);
+      known.last = Math.max(known.last, failure.iteration);
+    } else kinds.set(key, { key, code, message, iterations: 1, first: failure.iteration, last: failure.iteration });
   }
-  return [...kinds.values()].sort((one, other) => other.turns - one.turns || one.first - other.first);
+  return [...kinds.values()].sort((one, other) => other.iterations - one.iterations || one.first - other.first);
 }

@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Formatting of numbers, times and values for display.
 
 import type { Json } from "../api/types";
 
@@ -8,14 +8,14 @@ export function duration(ms: number | null | undefined): string {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 59_950) return `${(ms / 1000).toFixed(ms < 9950 ? 1 : 0)} s`;
   const seconds = Math.round(ms / 1000);
-  if (seconds < 3600) return `${Math.floor(seconds / 60)}m ${two(seconds % 60)}s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m ${pad2(seconds % 60)}s`;
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 1440) return `${Math.floor(minutes / 60)}h ${two(minutes % 60)}m`;
+  if (minutes < 1440) return `${Math.floor(minutes / 60)}h ${pad2(minutes % 60)}m`;
   const hours = Math.floor(minutes / 60);
-  return `${Math.floor(hours / 24)}d ${two(hours % 24)}h`;
+  return `${Math.floor(hours / 24)}d ${pad2(hours % 24)}h`;
 }
 
-function two(value: number): string {
+function pad2(value: number): string {
   return String(value).padStart(2, "0");
 }
 
@@ -38,23 +38,23 @@ function coarse(ms: number): string {
   return `${Math.round(hours / 24)}d`;
 }
 
-/** In the reader's time zone, to the millisecond if asked. */
+/** Formats a time in the browser's time zone, with milliseconds if `exact`. */
 export function moment(at: string | null | undefined, exact = false): string {
   const date = at ? new Date(at) : null;
   if (date === null || Number.isNaN(date.getTime())) return "–";
-  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  const day = `${date.getFullYear()}-${pad2(date.getMonth() + 1)}-${pad2(date.getDate())}`;
   return `${day} ${clock(at, exact)}`;
 }
 
-/** `UTC+1`, `UTC−3:30`: how far the reader's clock is from that of the logs, at that time of the year. */
+/** The browser's UTC offset on that date: `UTC+1`, `UTC−3:30`. Server logs are in UTC. */
 export function zone(date: Date): string {
   const minutes = -date.getTimezoneOffset();
   if (minutes === 0) return "UTC";
   const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
-  return `UTC${minutes < 0 ? "\u2212" : "+"}${hours}${rest ? `:${two(rest)}` : ""}`;
+  return `UTC${minutes < 0 ? "\u2212" : "+"}${hours}${rest ? `:${pad2(rest)}` : ""}`;
 }
 
-/** All that can be said of a moment: for those who compare it with a log. */
+/** Formats a time with milliseconds in the browser's time zone and in UTC, for comparison with logs. */
 export function stamp(at: string | null | undefined): string {
   const date = at ? new Date(at) : null;
   if (date === null || Number.isNaN(date.getTime())) return "–";
@@ -65,7 +65,7 @@ export function stamp(at: string | null | undefined): string {
 export function clock(at: string | null | undefined, exact = true): string {
   const date = at ? new Date(at) : null;
   if (date === null || Number.isNaN(date.getTime())) return "–";
-  const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  const time = `${pad2(date.getHours())}:${pad2(date.getMinutes())}:${pad2(date.getSeconds())}`;
   return exact ? `${time}.${String(date.getMilliseconds()).padStart(3, "0")}` : time;
 }
 
@@ -73,7 +73,7 @@ export function count(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
 }
 
-export function many(value: number, word: string): string {
+export function plural(value: number, word: string): string {
   return `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 }
 
@@ -89,25 +89,25 @@ export function bytes(value: number): string {
   return `${left < 10 ? left.toFixed(1) : Math.round(left)} ${units[unit]}`;
 }
 
-/** A value on one line, cut. */
-export function brief(value: unknown, most = 120): string {
+/** Formats a value on one line, truncated to `max` characters. */
+export function brief(value: unknown, max = 120): string {
   if (value === undefined) return "";
   const text = typeof value === "string" ? value : JSON.stringify(value);
   const line = (text ?? "").replace(/\s+/g, " ");
-  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+  return line.length > max ? `${line.slice(0, max - 1)}…` : line;
 }
 
-/** What somebody has typed; nothing if that is nothing. */
-export function typedJson(what: string, text: string): Json | undefined {
+/** Parses a form field as JSON; an empty field gives undefined. */
+export function parseJsonField(field: string, text: string): Json | undefined {
   if (text.trim() === "") return undefined;
   try {
     return JSON.parse(text) as Json;
   } catch (error) {
-    throw new Error(`${what}: this is no JSON (${error instanceof Error ? error.message : "it cannot be read"}). A text stands in double quotes.`);
+    throw new Error(`${field}: invalid JSON (${error instanceof Error ? error.message : "parse error"}). Put strings in double quotes.`);
   }
 }
 
 /** `timed_out` → `timed out`. */
-export function words(name: string): string {
+export function humanize(name: string): string {
   return name.replaceAll("_", " ");
 }

@@ -1,4 +1,4 @@
-// Keys for those who like them. `?` lists them.
+// Keyboard shortcuts. `?` shows the list.
 
 import { useEffect, useRef } from "react";
 
@@ -10,20 +10,20 @@ const stack: { current: Keys }[] = [];
 let pending = "";
 let pendingTimer: ReturnType<typeof setTimeout> | undefined;
 
-function typing(target: EventTarget | null): boolean {
+function isTextInput(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName));
 }
 
 function onKey(event: KeyboardEvent): void {
-  if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || isTextInput(event.target)) return;
   if (document.querySelector("dialog[open]") !== null) return;
   const name = event.key;
-  // What has the focus and can be pressed is pressed: a list's own Enter is for those who are nowhere.
+  // Enter activates the focused control; a list's own Enter shortcut applies only when no control has the focus.
   if (name === "Enter" && event.target instanceof Element && event.target.closest("a, button, summary, [role=slider], .react-flow__node") !== null) return;
-  const tries = pending ? [`${pending} ${name}`, name] : [name];
+  const candidates = pending ? [`${pending} ${name}`, name] : [name];
   clearTimeout(pendingTimer);
   pending = "";
-  for (const one of tries) {
+  for (const one of candidates) {
     for (let at = stack.length - 1; at >= 0; at -= 1) {
       const action = stack[at]?.current[one];
       if (action) {

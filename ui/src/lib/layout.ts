@@ -1,4 +1,4 @@
-// Where the boxes of a graph stand: groups are laid out from the inside, each as one box of the group around it.
+// Graph layout. Groups are laid out from the inside out; each is one box of its enclosing group.
 
 import { graphlib, layout } from "@dagrejs/dagre";
 import type { Graph, GraphEdge, GraphNode } from "../api/types";
@@ -9,14 +9,14 @@ export interface Box {
   node: GraphNode;
   group: boolean;
   parent: string | null;
-  /** Relative to the group that it stands in. */
+  /** Relative to the enclosing group. */
   x: number;
   y: number;
   width: number;
   height: number;
 }
 
-export interface Placed {
+export interface GraphLayout {
   boxes: Box[];
   edges: GraphEdge[];
 }
@@ -24,20 +24,20 @@ export interface Placed {
 const STEP = { width: 224, height: 54 };
 const CHOICE = { width: 34, height: 34 };
 const EVENT = { width: 168, height: 40 };
-/** More boxes than these in one group are laid out in plain rows. */
-const CAREFUL_MAX = 400;
+/** Groups with more boxes are laid out in plain rows instead of with dagre. */
+const MAX_DAGRE_BOXES = 400;
 const GROUP_HEAD = 46;
 const LOOP_HEAD = 64;
 const PAD = 16;
 
-export function sizeOf(node: GraphNode): { width: number; height: number } {
+export function nodeSize(node: GraphNode): { width: number; height: number } {
   if (node.kind === "choice") return CHOICE;
   if (node.kind === "event" || node.kind === "outside") return EVENT;
   return STEP;
 }
 
-/** Arrows that lead back up, or to where they begin: drawn straight they would run through the boxes between. */
-export function leadsBack(boxes: Box[]): (from: string, to: string) => boolean {
+/** Returns a predicate for back edges: edges that lead upwards or to their own source. Drawn straight, they would cross the boxes between. */
+export function backEdgeTest(boxes: Box[]): (from: string, to: string) => boolean {
   const byId = new Map(boxes.map((box) => [box.id, box]));
   const top = (id: string): number => {
     let y = 0;
@@ -47,7 +47,7 @@ export function leadsBack(boxes: Box[]): (from: string, to: string) => boolean {
   return (from, to) => from === to || top(to) <= top(from);
 }
 
-export function place(graph: Graph): Placed {
+export function layoutGraph(graph: Graph): GraphLayout {
   const children = new Map<string | null, GraphNode[]>();
   const byId = new Map(graph.nodes.map((node) => [node.id, node]));
   for (const node of graph.nodes) {
@@ -59,7 +59,7 @@ export function place(graph: Graph): Placed {
     for (let node = byId.get(id); node; node = node.parent ? byId.get(node.parent) : undefined) found.push(node.id);
     return [...found, null].reverse();
   };
-  // An arrow between boxes of different groups pulls at the groups that stand side by side.
+  // An edge between boxes of different groups acts on their ancestors that share a parent.
   const lifted = new Map<string | null, { from: string; to: string }[]>();
   const edges = graph.edges.filter((edge) => byId.has(edge.from) && byId.has(edge.to));
   for (const edge of edges) {
@@ -72,15 +72,15 @@ export function place(graph: Graph): Placed {
     lifted.set(level, [...(lifted.get(level) ?? []), { from: a, to: b }]);
   }
   const boxes: Box[] = [];
-  inside(null, children, lifted, boxes);
-  // A group comes before what is in it: the library that draws wants it so.
+  layoutGroup(null, children, lifted, boxes);
+  // React Flow requires a group to come before its children.
   const order = new Map(graph.nodes.map((node, at) => [node.id, at]));
   const depthOf = (id: string) => chain(id).length;
   boxes.sort((a, b) => depthOf(a.id) - depthOf(b.id) || (order.get(a.id) ?? 0) - (order.get(b.id) ?? 0));
   return { boxes, edges };
 }
 
-function inside(
+function layoutGroup(
   parent: string | null,
   children: Map<string | null, GraphNode[]>,
   lifted: Map<string | null, { from: string; to: string }[]>,
@@ -94,10 +94,10 @@ function inside(
   for (const node of nodes) {
     const group = (children.get(node.id) ?? []).length > 0;
     const head = isLoop(node) ? LOOP_HEAD : GROUP_HEAD;
-    const inner = group ? inside(node.id, children, lifted, boxes) : null;
+    const inner = group ? layoutGroup(node.id, children, lifted, boxes) : null;
     const size = inner
       ? { width: Math.max(STEP.width, inner.width + PAD * 2), height: inner.height + head + PAD, group, head }
-      : { ...sizeOf(node), height: isLoop(node) ? LOOP_HEAD + 8 : sizeOf(node).height, group, head };
+      : { ...nodeSize(node), height: isLoop(node) ? LOOP_HEAD + 8 : nodeSize(node).height, group, head };
     if (inner && inner.width + PAD * 2 < STEP.width) {
       const shift = (STEP.width - inner.width) / 2 - PAD;
       for (const box of boxes) if (box.parent === node.id) box.x += shift;
@@ -114,7 +114,7 @@ function inside(
   for (const { from, to } of lifted.get(parent) ?? []) {
     if (from !== to) graph.setEdge(from, to);
   }
-  if (nodes.length > CAREFUL_MAX) inRows(graph);
+  if (nodes.length > MAX_DAGRE_BOXES) layoutRows(graph);
   else if (nodes.length > 0) layout(graph);
   let [width, height] = [0, 0];
   for (const node of nodes) {
@@ -128,8 +128,8 @@ function inside(
   return { width, height };
 }
 
-/** For very many boxes, where care would take too long: each below all that it comes after, side by side in the order of the plan. */
-function inRows(graph: graphlib.Graph): void {
+/** A fast layout for many boxes: each box is below all its predecessors; boxes of one row are in plan order. */
+function layoutRows(graph: graphlib.Graph): void {
   const ids = graph.nodes();
   const row = new Map(ids.map((id) => [id, 0]));
   const waits = new Map(ids.map((id) => [id, (graph.predecessors(id) ?? []).length]));
@@ -158,7 +158,7 @@ function inRows(graph: graphlib.Graph): void {
   }
 }
 
-/** What stands on an arrow; nothing for the usual, after success. */
+/** The label of an edge; empty for the default, which is after success. */
 export function edgeLabel(edge: GraphEdge): string {
   if (edge.when) return edge.when;
   if (edge.tokens) return edge.tokens;

@@ -1,52 +1,52 @@
-// Which boxes of a plan are loops, and where their turns are kept.
+// Loops of a plan, and the paths of their iterations.
 
 import type { GraphNode } from "../api/types";
 
 export function isLoop(node: GraphNode): boolean {
-  return node.run?.turns !== undefined || Boolean(node.loop) || /^(until|do_?until|while|do_?while|foreach|for_?each|repeat|loop)\b/i.test(node.kind);
+  return node.run?.iterations !== undefined || Boolean(node.loop) || /^(until|do_?until|while|do_?while|foreach|for_?each|repeat|loop)\b/i.test(node.kind);
 }
 
-/** A path of the plan has `[]` for any turn: such a place is many places in a run. */
-export function isMany(path: string): boolean {
+/** Whether a path is a pattern: a path of the plan has `[]` for any iteration and so matches many paths of a run. */
+export function isPattern(path: string): boolean {
   return path.includes("[]");
 }
 
-/** The loop's own address, where it can be entered only once. */
+/** The path of a loop that is entered at most once, else null. */
 export function loopPath(node: GraphNode): string | null {
-  return node.loop && node.path && !isMany(node.path) ? node.path : null;
+  return node.loop && node.path && !isPattern(node.path) ? node.path : null;
 }
 
-/** `rows[].columns[].keep` → `rows`, the loop that everything else is in. */
+/** Returns the outermost loop of a pattern: `rows[].columns[].keep` → `rows`. */
 export function outermostLoop(path: string): string | null {
   const at = path.indexOf("[]");
   return at > 0 ? path.slice(0, at) : null;
 }
 
-/** Whether an address inside a run is one of those that a place of the plan stands for. */
-export function stands(place: string): (path: string) => boolean {
-  const pattern = place.split("[]").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("(?:\\[\\d+\\]|\\.\\d+)");
-  const whole = new RegExp(`^${pattern}($|[.[])`);
-  return (path) => whole.test(path);
+/** Returns a predicate for the paths of a run that match a pattern of the plan or lie inside it. */
+export function patternMatcher(planPath: string): (path: string) => boolean {
+  const pattern = planPath.split("[]").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("(?:\\[\\d+\\]|\\.\\d+)");
+  const regex = new RegExp(`^${pattern}($|[.[])`);
+  return (path) => regex.test(path);
 }
 
-/** Where a turn is. Servers say it; `a[3]` is how most dialects write it. */
-export function turnPath(loop: string, turn: { iteration: number; path?: string }): string {
-  return turn.path ?? `${loop}[${turn.iteration}]`;
+/** The path of an iteration. The server sends it; otherwise it is `a[3]`, as most dialects write it. */
+export function iterationPath(loop: string, record: { iteration: number; path?: string }): string {
+  return record.path ?? `${loop}[${record.iteration}]`;
 }
 
 const REASONS: Record<string, string> = {
-  condition: "its condition",
-  items: "the last item",
-  judge: "its judge",
-  count: "its limit of turns",
-  timeout: "its limit of time",
-  budget: "its budget",
+  condition: "condition",
+  items: "last item",
+  judge: "judge",
+  count: "iteration limit",
+  timeout: "time limit",
+  budget: "budget",
   stalled: "no progress",
-  failed: "a failure",
-  cancelled: "being cancelled",
+  failed: "failure",
+  cancelled: "cancellation",
 };
 
-/** Why a loop has ended, as people say it. */
-export function reasonWords(reason: string): string {
+/** The reason why a loop ended, for display after "ended by". */
+export function endReasonText(reason: string): string {
   return REASONS[reason] ?? reason.replaceAll("_", " ");
 }

@@ -1,4 +1,4 @@
-// One clock for everything on the page that ticks.
+// One shared clock for all elapsed times on screen.
 
 import { useSyncExternalStore } from "react";
 

@@ -1,48 +1,48 @@
-// Addresses inside a run: `sync[3].fetch`, or `sync.3.fetch` where a dialect writes turns with dots.
+// Paths inside a run: `sync[3].fetch`, or `sync.3.fetch` in dialects that write iterations with dots.
 
 export interface PathPart {
   name: string;
-  turn: number | null;
-  /** Its turn is a part by itself. */
+  iteration: number | null;
+  /** The iteration is a separate part of the path. */
   dotted?: boolean;
 }
 
-/** A name may hold a dot or a bracket only where it cannot be mistaken; what does not fit is a name. */
+/** Splits a path. A name may contain a dot or a bracket only where it is unambiguous; parts that match no other form are names. */
 export function pathParts(path: string): PathPart[] {
   if (path === "") return [];
   const parts: PathPart[] = [];
   for (const part of path.split(".")) {
     const match = /^(.*)\[(\d+)\]$/s.exec(part);
     const before = parts.at(-1);
-    if (match) parts.push({ name: match[1] ?? "", turn: Number(match[2]) });
-    else if (/^\d+$/.test(part) && before && before.turn === null) Object.assign(before, { turn: Number(part), dotted: true });
-    else parts.push({ name: part, turn: null });
+    if (match) parts.push({ name: match[1] ?? "", iteration: Number(match[2]) });
+    else if (/^\d+$/.test(part) && before && before.iteration === null) Object.assign(before, { iteration: Number(part), dotted: true });
+    else parts.push({ name: part, iteration: null });
   }
   return parts;
 }
 
 export function joinPath(parts: PathPart[]): string {
-  return parts.map(({ name, turn, dotted }) => (turn === null ? name : dotted ? `${name}.${turn}` : `${name}[${turn}]`)).join(".");
+  return parts.map(({ name, iteration, dotted }) => (iteration === null ? name : dotted ? `${name}.${iteration}` : `${name}[${iteration}]`)).join(".");
 }
 
-/** The same address without its turns: the place in the plan. */
-export function placeOf(path: string): string {
+/** The path without iterations, which is the path in the plan. */
+export function planPath(path: string): string {
   return pathParts(path).map((part) => part.name).join(".");
 }
 
-/** `a[1].b[2].c` → `a[1].b`, the loop that it is a turn of. */
-export function loopOf(path: string): { loop: string; turn: number } | null {
+/** Returns the innermost loop around a path, and the iteration: `a[1].b[2].c` → `a[1].b`, 2. */
+export function enclosingLoop(path: string): { loop: string; iteration: number } | null {
   const parts = pathParts(path);
   for (let at = parts.length - 1; at >= 0; at -= 1) {
     const part = parts[at];
-    if (part && part.turn !== null) {
-      return { loop: joinPath([...parts.slice(0, at), { name: part.name, turn: null }]), turn: part.turn };
+    if (part && part.iteration !== null) {
+      return { loop: joinPath([...parts.slice(0, at), { name: part.name, iteration: null }]), iteration: part.iteration };
     }
   }
   return null;
 }
 
-export function within(path: string, prefix: string): boolean {
+export function isWithin(path: string, prefix: string): boolean {
   if (prefix === "" || path === prefix) return true;
   return path.startsWith(prefix) && [".", "["].includes(path[prefix.length] ?? "");
 }

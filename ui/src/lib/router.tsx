@@ -1,8 +1,8 @@
-// Addresses of the page. Parts of a path are percent-encoded: a definition's name may hold a slash.
+// The client-side router. Path segments are percent-encoded because a definition's name may contain a slash.
 
 import { useSyncExternalStore, type AnchorHTMLAttributes, type MouseEvent } from "react";
 
-const CHANGED = "windlass:address";
+const CHANGED = "windlass:navigate";
 
 function subscribe(listener: () => void): () => void {
   window.addEventListener("popstate", listener);
@@ -13,16 +13,16 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
-export interface Place {
+export interface Route {
   parts: string[];
   query: URLSearchParams;
 }
 
-export function place(pathname: string, search: string): Place {
-  return { parts: pathname.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(search) };
+export function parseRoute(pathname: string, search: string): Route {
+  return { parts: pathname.split("/").filter(Boolean).map(decodeSegment), query: new URLSearchParams(search) };
 }
 
-function decoded(part: string): string {
+function decodeSegment(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -30,10 +30,10 @@ function decoded(part: string): string {
   }
 }
 
-export function usePlace(): Place {
+export function useRoute(): Route {
   const now = useSyncExternalStore(subscribe, () => location.pathname + location.search);
   const [pathname = "/", search = ""] = now.split(/\?(.*)/s);
-  return place(pathname, search);
+  return parseRoute(pathname, search);
 }
 
 export function navigate(to: string, replace = false): void {
@@ -44,14 +44,14 @@ export function navigate(to: string, replace = false): void {
 
 export type QueryValues = Record<string, string | number | boolean | null | undefined>;
 
-/** `to(["runs", id], {tab: "events"})`; what is empty is left out. */
+/** Builds a URL: `to(["runs", id], {tab: "events"})`. Empty query values are omitted. */
 export function to(parts: string[], query: QueryValues = {}): string {
-  const kept = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false);
-  const search = new URLSearchParams(kept.map(([key, value]) => [key, String(value)])).toString();
+  const present = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false);
+  const search = new URLSearchParams(present.map(([key, value]) => [key, String(value)])).toString();
   return `/${parts.map(encodeURIComponent).join("/")}${search ? `?${search}` : ""}`;
 }
 
-/** Changes some of the address' query and keeps the rest. */
+/** Changes some query parameters of the current URL and keeps the others. */
 export function setQuery(values: QueryValues, replace = true): void {
   const query = new URLSearchParams(location.search);
   for (const [key, value] of Object.entries(values)) {

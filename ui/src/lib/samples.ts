@@ -1,35 +1,35 @@
-// Small definitions to begin with, one of each dialect. A browser test holds that they are valid.
+// Sample definitions, one per dialect. A browser test checks that they are valid.
 
 export const SAMPLES: { dialect: string; shows: string; text: string }[] = [
   {
     dialect: "Loom",
-    shows: "a loop until its condition is met",
+    shows: "a loop that runs until its condition is met",
     text: `{
   "name": "first-loop",
-  "parameters": { "most": { "type": "Int", "defaultValue": 10 } },
+  "parameters": { "max": { "type": "Int", "defaultValue": 10 } },
   "actions": {
     "prepare": {
       "type": "InitializeVariable",
-      "inputs": { "variables": [{ "name": "counted", "type": "integer", "value": 0 }] }
+      "inputs": { "variables": [{ "name": "counter", "type": "integer", "value": 0 }] }
     },
     "count": {
       "type": "until",
-      "condition": "@greaterOrEquals(variables('counted'), parameters('most'))",
+      "condition": "@greaterOrEquals(variables('counter'), parameters('max'))",
       "actions": {
-        "add": { "type": "IncrementVariable", "inputs": { "name": "counted", "value": 1 } }
+        "add": { "type": "IncrementVariable", "inputs": { "name": "counter", "value": 1 } }
       },
       "limit": { "count": 100, "timeout": "PT10M" },
       "delay": { "interval": { "count": 1, "unit": "second" } },
       "runAfter": { "prepare": ["Succeeded"] }
     }
   },
-  "outputs": { "counted": { "type": "Int", "value": "@variables('counted')" } }
+  "outputs": { "counter": { "type": "Int", "value": "@variables('counter')" } }
 }
 `,
   },
   {
     dialect: "NoETL",
-    shows: "a list, four items at a time",
+    shows: "a loop over a list, max. four items in parallel",
     text: `apiVersion: noetl.io/v2
 kind: Playbook
 metadata:
@@ -49,29 +49,29 @@ workflow:
   },
   {
     dialect: "zenflow",
-    shows: "two agents, again until one is content",
+    shows: "two agents, repeated until one approves",
     text: `name: first-agents
-description: A draft is written and looked at until the reader is content.
+description: One agent writes a draft, another reviews it, until the review passes.
 
 agents:
   writer:
     description: "Writes short, clear texts."
-  reader:
-    description: "Says what is missing, or OK."
+  reviewer:
+    description: "Lists what is missing, or answers OK."
 
 steps:
   - id: draft
     loop:
       maxIterations: 5
-      until: "steps.read.content.contains('OK')"
+      until: "steps.review.content.contains('OK')"
       steps:
         - id: write
           agent: writer
-          instructions: "Write or mend the draft."
-        - id: read
-          agent: reader
+          instructions: "Write or revise the draft."
+        - id: review
+          agent: reviewer
           dependsOn: [write]
-          instructions: "Read the draft. Say OK if nothing is missing."
+          instructions: "Review the draft. Answer OK if nothing is missing."
 `,
   },
 ];

@@ -1,4 +1,4 @@
-// Forms from JSON Schema: what can be asked for with fields, and what cannot.
+// Forms from JSON Schema: field kinds, initial values and client-side validation.
 
 import type { Json } from "../api/types";
 
@@ -25,15 +25,15 @@ export interface Schema {
   [more: string]: unknown;
 }
 
-export type Kind = "text" | "long" | "number" | "integer" | "boolean" | "choice" | "list" | "object" | "raw";
+export type FieldKind = "text" | "long" | "number" | "integer" | "boolean" | "choice" | "list" | "object" | "raw";
 
-const TOO_MUCH = ["$ref", "oneOf", "anyOf", "allOf", "not", "if", "patternProperties", "prefixItems", "dependentSchemas"];
+const UNSUPPORTED_KEYWORDS = ["$ref", "oneOf", "anyOf", "allOf", "not", "if", "patternProperties", "prefixItems", "dependentSchemas"];
 
 export function asSchema(value: unknown): Schema | null {
   return value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Schema) : null;
 }
 
-/** One type, null aside. */
+/** The single type of a schema, ignoring null. */
 function typeOf(schema: Schema): string | null {
   if (typeof schema.type === "string") return schema.type;
   if (Array.isArray(schema.type)) {
@@ -43,8 +43,8 @@ function typeOf(schema: Schema): string | null {
   return schema.properties ? "object" : null;
 }
 
-export function kindOf(schema: Schema, depth = 0): Kind {
-  if (depth > 6 || TOO_MUCH.some((key) => key in schema)) return "raw";
+export function fieldKind(schema: Schema, depth = 0): FieldKind {
+  if (depth > 6 || UNSUPPORTED_KEYWORDS.some((key) => key in schema)) return "raw";
   if (Array.isArray(schema.enum)) return "choice";
   switch (typeOf(schema)) {
     case "string":
@@ -57,7 +57,7 @@ export function kindOf(schema: Schema, depth = 0): Kind {
       return "boolean";
     case "array": {
       const items = asSchema(schema.items);
-      return items && ["text", "number", "integer", "choice"].includes(kindOf(items, depth + 1)) ? "list" : "raw";
+      return items && ["text", "number", "integer", "choice"].includes(fieldKind(items, depth + 1)) ? "list" : "raw";
     }
     case "object":
       return Object.keys(schema.properties ?? {}).length > 0 ? "object" : "raw";
@@ -66,15 +66,15 @@ export function kindOf(schema: Schema, depth = 0): Kind {
   }
 }
 
-/** What stands in the fields before anybody has typed. */
-export function initial(schema: Schema, depth = 0): Json | undefined {
+/** The initial value of a form. */
+export function initialValue(schema: Schema, depth = 0): Json | undefined {
   if (schema.default !== undefined) return schema.default;
   if (schema.const !== undefined) return schema.const;
-  switch (kindOf(schema, depth)) {
+  switch (fieldKind(schema, depth)) {
     case "object": {
       const made: { [key: string]: Json } = {};
       for (const [name, part] of Object.entries(schema.properties ?? {})) {
-        const value = initial(part, depth + 1);
+        const value = initialValue(part, depth + 1);
         if (value !== undefined) made[name] = value;
       }
       return made;
@@ -88,10 +88,10 @@ export function initial(schema: Schema, depth = 0): Json | undefined {
   }
 }
 
-/** A text from a field, as the schema's kind; what does not fit stays a text, and the problem is told. */
-export function typed(schema: Schema, text: string): Json | undefined {
+/** Converts the text of a field to the schema's type. Text that cannot be converted stays a string, which validation reports. */
+export function parseInput(schema: Schema, text: string): Json | undefined {
   if (text === "") return undefined;
-  const kind = kindOf(schema);
+  const kind = fieldKind(schema);
   if (kind === "number" || kind === "integer") {
     const value = Number(text);
     return Number.isFinite(value) ? value : text;
@@ -99,47 +99,47 @@ export function typed(schema: Schema, text: string): Json | undefined {
   return text;
 }
 
-export interface Wrong {
+export interface ValidationProblem {
   pointer: string;
   message: string;
 }
 
-/** What the page can tell at once. The server looks again, at everything. */
-export function problemsOf(schema: Schema, value: Json | undefined, pointer = "", required = true, depth = 0): Wrong[] {
-  const wrong = (message: string): Wrong[] => [{ pointer, message }];
+/** Validates a value against the supported part of a schema. The server validates it again, completely. */
+export function validate(schema: Schema, value: Json | undefined, pointer = "", required = true, depth = 0): ValidationProblem[] {
+  const wrong = (message: string): ValidationProblem[] => [{ pointer, message }];
   if (value === undefined || (value === null && !allowsNull(schema))) return required ? wrong("is required") : [];
   if (value === null) return [];
-  switch (kindOf(schema, depth)) {
+  switch (fieldKind(schema, depth)) {
     case "text":
     case "long":
-      return typeof value === "string" ? textProblems(schema, value, pointer) : wrong("must be a text");
+      return typeof value === "string" ? validateText(schema, value, pointer) : wrong("must be a string");
     case "number":
     case "integer":
-      return typeof value === "number" ? numberProblems(schema, value, pointer) : wrong("must be a number");
+      return typeof value === "number" ? validateNumber(schema, value, pointer) : wrong("must be a number");
     case "boolean":
-      return typeof value === "boolean" ? [] : wrong("must be yes or no");
+      return typeof value === "boolean" ? [] : wrong("must be true or false");
     case "choice":
-      return (schema.enum ?? []).some((one) => JSON.stringify(one) === JSON.stringify(value)) ? [] : wrong("must be one of the choices");
+      return (schema.enum ?? []).some((one) => JSON.stringify(one) === JSON.stringify(value)) ? [] : wrong("must be one of the allowed values");
     case "list": {
       if (!Array.isArray(value)) return wrong("must be a list");
-      if (schema.minItems !== undefined && value.length < schema.minItems) return wrong(`needs at least ${schema.minItems}`);
-      if (schema.maxItems !== undefined && value.length > schema.maxItems) return wrong(`takes at most ${schema.maxItems}`);
-      return value.flatMap((one, at) => problemsOf(schema.items ?? {}, one, `${pointer}/${at}`, true, depth + 1));
+      if (schema.minItems !== undefined && value.length < schema.minItems) return wrong(`must have at least ${schema.minItems} items`);
+      if (schema.maxItems !== undefined && value.length > schema.maxItems) return wrong(`must have at most ${schema.maxItems} items`);
+      return value.flatMap((one, at) => validate(schema.items ?? {}, one, `${pointer}/${at}`, true, depth + 1));
     }
     case "object": {
       if (value === null || typeof value !== "object" || Array.isArray(value)) return wrong("must be an object");
-      return Object.entries(schema.properties ?? {}).flatMap(([name, part]) => problemsOf(part, value[name], `${pointer}/${escaped(name)}`, (schema.required ?? []).includes(name), depth + 1));
+      return Object.entries(schema.properties ?? {}).flatMap(([name, part]) => validate(part, value[name], `${pointer}/${escapePointer(name)}`, (schema.required ?? []).includes(name), depth + 1));
     }
     default:
       return [];
   }
 }
 
-function textProblems(schema: Schema, value: string, pointer: string): Wrong[] {
+function validateText(schema: Schema, value: string, pointer: string): ValidationProblem[] {
   const length = Array.from(value).length;
-  if (schema.minLength !== undefined && length < schema.minLength) return [{ pointer, message: `needs at least ${schema.minLength} characters` }];
-  if (schema.maxLength !== undefined && length > schema.maxLength) return [{ pointer, message: `takes at most ${schema.maxLength} characters, not ${length}` }];
-  if (schema.pattern !== undefined && !matches(schema.pattern, value)) return [{ pointer, message: `must be like ${schema.pattern}` }];
+  if (schema.minLength !== undefined && length < schema.minLength) return [{ pointer, message: `must have at least ${schema.minLength} characters` }];
+  if (schema.maxLength !== undefined && length > schema.maxLength) return [{ pointer, message: `must have at most ${schema.maxLength} characters, has ${length}` }];
+  if (schema.pattern !== undefined && !matches(schema.pattern, value)) return [{ pointer, message: `must match ${schema.pattern}` }];
   return [];
 }
 
@@ -147,15 +147,15 @@ function matches(pattern: string, value: string): boolean {
   try {
     return new RegExp(pattern, "u").test(value);
   } catch {
-    // Not a pattern of this language: the server decides.
+    // The pattern is not valid in JavaScript; the server decides.
     return true;
   }
 }
 
-function numberProblems(schema: Schema, value: number, pointer: string): Wrong[] {
-  if (kindOf(schema) === "integer" && !Number.isInteger(value)) return [{ pointer, message: "must be a whole number" }];
-  if (schema.minimum !== undefined && value < schema.minimum) return [{ pointer, message: `must be ${schema.minimum} or more` }];
-  if (schema.maximum !== undefined && value > schema.maximum) return [{ pointer, message: `must be ${schema.maximum} or less` }];
+function validateNumber(schema: Schema, value: number, pointer: string): ValidationProblem[] {
+  if (fieldKind(schema) === "integer" && !Number.isInteger(value)) return [{ pointer, message: "must be an integer" }];
+  if (schema.minimum !== undefined && value < schema.minimum) return [{ pointer, message: `must be at least ${schema.minimum}` }];
+  if (schema.maximum !== undefined && value > schema.maximum) return [{ pointer, message: `must be at most ${schema.maximum}` }];
   return [];
 }
 
@@ -163,7 +163,7 @@ function allowsNull(schema: Schema): boolean {
   return Array.isArray(schema.type) ? schema.type.includes("null") : schema.type === "null" || (schema.enum?.includes(null) ?? false);
 }
 
-/** As JSON pointers write names. */
-export function escaped(name: string): string {
+/** Escapes a name for a JSON pointer. */
+export function escapePointer(name: string): string {
   return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }

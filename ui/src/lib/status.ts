@@ -9,19 +9,19 @@ export const RUN_STATUSES = [
   "quarantined",
 ] as const;
 
-/** A run that is quarantined waits for a person; nobody goes on with it by itself. */
+/** Final statuses. A quarantined run has not ended: it waits for an operator and is not resumed automatically. */
 const ENDED = new Set(["succeeded", "failed", "skipped", "cancelled", "timed_out", "partial"]);
 
 export function hasEnded(status: string): boolean {
   return ENDED.has(status);
 }
 
-/** It went wrong by itself; what was cancelled was stopped from outside. */
-export function isBad(status: string): boolean {
+/** Whether the status is a failure. Cancelled is none: it was requested from outside. */
+export function isFailure(status: string): boolean {
   return status === "failed" || status === "timed_out";
 }
 
-/** Which colour: several statuses share one, their marks and words differ. */
+/** The colour class of a status. Several statuses share one; their icons and labels differ. */
 export function tone(status: string): string {
   switch (status) {
     case "succeeded":

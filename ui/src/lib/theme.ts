@@ -1,14 +1,14 @@
-// Dark or light: as the system has it until somebody says otherwise.
+// The colour theme: the system's setting unless the user chooses another.
 
 import { useSyncExternalStore } from "react";
 
 export type Theme = "system" | "dark" | "light";
-const KEPT_AS = "windlass.theme";
+const STORAGE_KEY = "windlass.theme";
 const listeners = new Set<() => void>();
 
-function kept(): Theme {
+function storedTheme(): Theme {
   try {
-    const value = localStorage.getItem(KEPT_AS);
+    const value = localStorage.getItem(STORAGE_KEY);
     return value === "dark" || value === "light" ? value : "system";
   } catch {
     return "system";
@@ -17,15 +17,15 @@ function kept(): Theme {
 
 let theme: Theme = "system";
 
-export function applyTheme(next: Theme = kept()): void {
+export function applyTheme(next: Theme = storedTheme()): void {
   theme = next;
   if (next === "system") document.documentElement.removeAttribute("data-theme");
   else document.documentElement.setAttribute("data-theme", next);
   try {
-    if (next === "system") localStorage.removeItem(KEPT_AS);
-    else localStorage.setItem(KEPT_AS, next);
+    if (next === "system") localStorage.removeItem(STORAGE_KEY);
+    else localStorage.setItem(STORAGE_KEY, next);
   } catch {
-    // A browser that keeps nothing still shows it.
+    // Without local storage the theme applies only until the page is reloaded.
   }
   listeners.forEach((listener) => listener());
 }

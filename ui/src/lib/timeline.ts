@@ -1,4 +1,4 @@
-// The arithmetic of the timeline.
+// Zooming, panning and axis ticks of the timeline.
 
 export interface Span {
   from: number;
@@ -25,10 +25,10 @@ function clamped(span: Span, whole: Span): Span {
 
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 144e5, 216e5, 432e5, 864e5, 1728e5, 6048e5];
 
-/** Round moments, counted from the run's start. */
-export function ticks(span: Span, start: number, most: number): { at: number; after: number }[] {
+/** Axis ticks at round offsets from the run's start, `max` of them if possible. */
+export function ticks(span: Span, start: number, max: number): { at: number; after: number }[] {
   const length = span.to - span.from;
-  const step = STEPS.find((one) => length / one <= most) ?? length / most;
+  const step = STEPS.find((one) => length / one <= max) ?? length / max;
   const first = Math.ceil((span.from - start) / step) * step;
   const found: { at: number; after: number }[] = [];
   for (let after = first; start + after <= span.to && found.length < 100; after += step) found.push({ at: start + after, after });

@@ -1,9 +1,9 @@
 import { ThemeSwitch } from "../app";
 import { setToken, hasToken } from "../api/client";
-import { useEvery, useLoad } from "../api/use";
+import { useInterval, useLoad } from "../api/hooks";
+import { Button, PageHead } from "../components/common";
+import { Icon, Mark } from "../components/icons";
 import { Link } from "../lib/router";
-import { Icon, Mark } from "../parts/icons";
-import { Button, PageHead } from "../parts/small";
 
 interface Health {
   status?: string;
@@ -11,7 +11,7 @@ interface Health {
   [more: string]: unknown;
 }
 
-async function ask(path: string, signal: AbortSignal): Promise<Health & { http: number }> {
+async function fetchHealth(path: string, signal: AbortSignal): Promise<Health & { http: number }> {
   const response = await fetch(path, { signal, headers: { Accept: "application/json" } });
   const text = await response.text();
   try {
@@ -22,13 +22,13 @@ async function ask(path: string, signal: AbortSignal): Promise<Health & { http: 
 }
 
 export default function About() {
-  const health = useLoad("healthz", (signal) => ask("/healthz", signal));
-  const ready = useLoad("readyz", (signal) => ask("/readyz", signal));
-  useEvery(5000, () => {
+  const health = useLoad("healthz", (signal) => fetchHealth("/healthz", signal));
+  const ready = useLoad("readyz", (signal) => fetchHealth("/readyz", signal));
+  useInterval(5000, () => {
     health.reload();
     ready.reload();
   });
-  const well = (value: { http: number } | null, problem: unknown) => (value ? value.http < 300 : problem ? false : null);
+  const isOk = (value: { http: number } | null, problem: unknown) => (value ? value.http < 300 : problem ? false : null);
   return (
     <div className="page">
       <PageHead title="About this server" />
@@ -37,17 +37,17 @@ export default function About() {
           <dl className="facts">
             <dt>Version</dt>
             <dd>{health.value?.version ?? "–"}</dd>
-            <dt>Lives</dt>
-            <dd><Well well={well(health.value, health.problem)} /></dd>
+            <dt>Healthy</dt>
+            <dd><Check ok={isOk(health.value, health.problem)} /></dd>
             <dt>Ready</dt>
-            <dd><Well well={well(ready.value, ready.problem)} /></dd>
+            <dd><Check ok={isOk(ready.value, ready.problem)} /></dd>
             <dt>Address</dt>
             <dd className="mono">{location.origin}</dd>
             <dt>API</dt>
             <dd><a href="/api/v1/openapi.json" target="_blank" rel="noreferrer" className="row">OpenAPI description <Icon name="external" size={11} /></a></dd>
             <dt>Signed in</dt>
-            <dd>{hasToken() ? "with a token, in this tab" : "no token is asked for"}</dd>
-            <dt>Colours</dt>
+            <dd>{hasToken() ? "with a token, in this tab" : "authentication is off"}</dd>
+            <dt>Theme</dt>
             <dd className="about-theme"><ThemeSwitch /></dd>
           </dl>
         </div>
@@ -73,7 +73,7 @@ export default function About() {
   );
 }
 
-function Well({ well }: { well: boolean | null }) {
-  if (well === null) return <span className="muted">–</span>;
-  return <span className={`status ${well ? "tone-good" : "tone-bad"}`}><Mark status={well ? "succeeded" : "failed"} /> {well ? "yes" : "no"}</span>;
+function Check({ ok }: { ok: boolean | null }) {
+  if (ok === null) return <span className="muted">–</span>;
+  return <span className={`status ${ok ? "tone-good" : "tone-bad"}`}><Mark status={ok ? "succeeded" : "failed"} /> {ok ? "yes" : "no"}</span>;
 }

@@ -1,28 +1,28 @@
-// What was changed, by whom.
+// The audit log.
 
 import { useCallback, useEffect, useState } from "react";
-import { api, asProblem, type AuditLine, type Json, type Problem } from "../api";
-import { deed, pageBefore, told } from "../lib/audit";
+import { api, asProblem, type AuditEntry, type Json, type Problem } from "../api";
+import { Button, Empty, Loading, PageHead, ProblemBox, Search } from "../components/common";
+import { JsonBox } from "../components/json";
+import { auditRows, describeAction, pageBefore } from "../lib/audit";
 import { count, moment, stamp } from "../lib/format";
-import { JsonBox } from "../parts/json";
-import { Button, Empty, PageHead, ProblemBox, Search, Waiting } from "../parts/small";
 
-const PAGE = 200;
+const PAGE_SIZE = 200;
 
 export default function Audit() {
-  const [lines, setLines] = useState<AuditLine[] | null>(null);
+  const [entries, setEntries] = useState<AuditEntry[] | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [search, setSearch] = useState("");
   const [open, setOpen] = useState<number | null>(null);
   const [busy, setBusy] = useState(false);
 
-  const newest = useCallback(async () => {
+  const loadNewest = useCallback(async () => {
     setBusy(true);
     try {
-      // The number of the newest line first: pages are counted from the oldest.
+      // Fetch the number of the newest entry first: pages are counted from the oldest.
       const { last } = await api.audit({ limit: 1 });
-      const page = await api.audit({ after: pageBefore(last + 1, PAGE), limit: PAGE });
-      setLines(page.items);
+      const page = await api.audit({ after: pageBefore(last + 1, PAGE_SIZE), limit: PAGE_SIZE });
+      setEntries(page.items);
       setProblem(null);
     } catch (error) {
       setProblem(asProblem(error));
@@ -30,65 +30,65 @@ export default function Audit() {
       setBusy(false);
     }
   }, []);
-  useEffect(() => void newest(), [newest]);
+  useEffect(() => void loadNewest(), [loadNewest]);
 
-  const oldest = lines?.reduce((least, line) => Math.min(least, line.n), Number.MAX_SAFE_INTEGER) ?? 0;
-  const older = async () => {
+  const oldest = entries?.reduce((least, entry) => Math.min(least, entry.n), Number.MAX_SAFE_INTEGER) ?? 0;
+  const loadOlder = async () => {
     setBusy(true);
     try {
-      const after = pageBefore(oldest, PAGE);
+      const after = pageBefore(oldest, PAGE_SIZE);
       const page = await api.audit({ after, limit: oldest - 1 - after });
-      setLines((old) => [...page.items, ...(old ?? [])]);
+      setEntries((old) => [...page.items, ...(old ?? [])]);
     } catch (error) {
       setProblem(asProblem(error));
     } finally {
       setBusy(false);
     }
   };
-  const wanted = search.trim().toLowerCase();
-  const shown = told(lines ?? []).filter((line) => wanted === "" || `${deed(line)} ${line.who?.name ?? ""} ${line.outcome ?? ""}`.toLowerCase().includes(wanted));
+  const needle = search.trim().toLowerCase();
+  const shown = auditRows(entries ?? []).filter((row) => needle === "" || `${describeAction(row)} ${row.actor?.name ?? ""} ${row.outcome ?? ""}`.toLowerCase().includes(needle));
   return (
     <div className="page">
-      <PageHead title="Audit log" note="What was changed or refused, by whom, newest first">
-        <Button icon="retry" disabled={busy} onClick={() => void newest()}>Newest</Button>
+      <PageHead title="Audit log" note="Changes and rejected requests, newest first">
+        <Button icon="retry" disabled={busy} onClick={() => void loadNewest()}>Refresh</Button>
       </PageHead>
       <div className="filters">
-        <Search value={search} onChange={setSearch} placeholder="Who or what, in these lines" />
-        {lines ? <span className="muted small number">{shown.length === lines.length ? `${count(lines.length)} lines` : `${count(shown.length)} of ${count(lines.length)} lines`}</span> : null}
+        <Search value={search} onChange={setSearch} placeholder="Actor or action" />
+        {entries ? <span className="muted small number">{shown.length === entries.length ? `${count(entries.length)} entries` : `${count(shown.length)} of ${count(entries.length)} entries`}</span> : null}
       </div>
-      {problem ? <ProblemBox problem={problem} onRetry={() => void newest()} /> : null}
-      {lines === null ? (
-        problem ? null : <Waiting lines={6} />
+      {problem ? <ProblemBox problem={problem} onRetry={() => void loadNewest()} /> : null}
+      {entries === null ? (
+        problem ? null : <Loading lines={6} />
       ) : shown.length === 0 ? (
-        <Empty title={wanted ? "No such line here" : "Nothing was changed yet"} />
+        <Empty title={needle ? "No matching entries" : "No entries yet"} />
       ) : (
         <div className="panel table-wrap">
           <table className="table cards">
-            <thead><tr><th>Number</th><th>When</th><th>Who</th><th>What</th><th>How it ended</th><th className="wide-only">From</th></tr></thead>
+            <thead><tr><th>Number</th><th>Time</th><th>Actor</th><th>Action</th><th>Outcome</th><th className="wide-only">Source</th></tr></thead>
             <tbody>
-              {shown.flatMap((line) => [
-                <tr key={line.n}>
-                  <td className="number faint wide-only">{count(line.n)}</td>
-                  <td data-label="When" className="muted nowrap number" title={stamp(line.at)}>{moment(line.at)}</td>
-                  <td data-label="Who" className="wrap">{line.who?.name ?? (line.event ? "–" : "nobody known")}</td>
-                  <td className="wrap"><button type="button" className="more-link flat mono small" aria-expanded={open === line.n} onClick={() => setOpen(open === line.n ? null : line.n)}>{deed(line)}</button></td>
-                  <td data-label="Ended" className="nowrap">{line.event ? "–" : <Outcome status={line.outcome} />}</td>
-                  <td className="muted mono small wide-only">{line.from ?? "–"}</td>
+              {shown.flatMap((row) => [
+                <tr key={row.n}>
+                  <td className="number faint wide-only">{count(row.n)}</td>
+                  <td data-label="Time" className="muted nowrap number" title={stamp(row.at)}>{moment(row.at)}</td>
+                  <td data-label="Actor" className="wrap">{row.actor?.name ?? (row.event ? "–" : "unknown")}</td>
+                  <td className="wrap"><button type="button" className="more-link flat mono small" aria-expanded={open === row.n} onClick={() => setOpen(open === row.n ? null : row.n)}>{describeAction(row)}</button></td>
+                  <td data-label="Outcome" className="nowrap">{row.event ? "–" : <Outcome status={row.outcome} />}</td>
+                  <td className="muted mono small wide-only">{row.from ?? "–"}</td>
                 </tr>,
-                open === line.n ? (
-                  <tr key={`${line.n} open`}><td colSpan={6}><JsonBox value={line as unknown as Json} open={2} /></td></tr>
+                open === row.n ? (
+                  <tr key={`${row.n} open`}><td colSpan={6}><JsonBox value={row as unknown as Json} open={2} /></td></tr>
                 ) : null,
               ])}
             </tbody>
           </table>
         </div>
       )}
-      {lines && oldest > 1 ? <div><Button disabled={busy} onClick={() => void older()}>Older lines</Button></div> : null}
+      {entries && oldest > 1 ? <div><Button disabled={busy} onClick={() => void loadOlder()}>Older entries</Button></div> : null}
     </div>
   );
 }
 
 function Outcome({ status }: { status: number | null }) {
-  if (status === null || status < 400) return <span className="status tone-good">done</span>;
-  return <span className={`status ${status < 500 ? "tone-warn" : "tone-bad"}`}>{status < 500 ? "refused" : "failed"} {status}</span>;
+  if (status === null || status < 400) return <span className="status tone-good">succeeded</span>;
+  return <span className={`status ${status < 500 ? "tone-warn" : "tone-bad"}`}>{status < 500 ? "rejected" : "failed"} {status}</span>;
 }

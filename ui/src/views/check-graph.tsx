@@ -1,5 +1,5 @@
 import type { Graph } from "../api";
-import { PlanGraph } from "../parts/graph";
+import { PlanGraph } from "../components/graph";
 
 export default function CheckedGraph({ graph }: { graph: Graph }) {
   return (

@@ -1,12 +1,12 @@
 import { lazy, useEffect, useState } from "react";
-import { api, asProblem, type Definition, type Json, type Problem, type Report } from "../api";
-import { useEvery, useLoad } from "../api/use";
+import { api, asProblem, type Definition, type DefinitionProblem, type Json, type Problem } from "../api";
+import { useInterval, useLoad } from "../api/hooks";
+import { ActionDialog, Ago, Button, Copy, Empty, Loading, PageHead, ProblemBox, Tabs } from "../components/common";
+import { Mark } from "../components/icons";
+import { JsonBox } from "../components/json";
+import { Source } from "../components/source";
 import { brief } from "../lib/format";
-import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
-import { Mark } from "../parts/icons";
-import { JsonBox } from "../parts/json";
-import { Ago, Button, Copy, DeedDialog, Empty, PageHead, ProblemBox, Tabs, Waiting } from "../parts/small";
-import { Source } from "../parts/source";
+import { Link, navigate, setQuery, to, useRoute } from "../lib/router";
 import { StartRun } from "./start";
 
 const PlanTab = lazy(() => import("./definition-graph"));
@@ -19,14 +19,14 @@ const TABS = [
   { id: "versions", title: "Versions" },
 ];
 
-export default function DefinitionView({ name, tab: wanted }: { name: string; tab: string }) {
-  const tab = TABS.some((one) => one.id === wanted) ? wanted : "source";
-  const { query } = usePlace();
+export default function DefinitionView({ name, tab: requested }: { name: string; tab: string }) {
+  const tab = TABS.some((one) => one.id === requested) ? requested : "source";
+  const { query } = useRoute();
   const version = query.get("version") ? Number(query.get("version")) : null;
   const definition = useLoad(`definition ${name} ${version ?? ""}`, (signal) => api.definition(name, version, signal));
-  // What stands on disk and cannot be registered is told with the list, where definitions are files (`windlass dev`).
+  // With `windlass dev`, definitions are files; the list reports problems of files that cannot be registered.
   const listed = useLoad(`listed ${name}`, async (signal) => (await api.definitions({ search: name, limit: 100 }, signal)).items.find((one) => one.name === name) ?? null);
-  useEvery(5000, listed.reload);
+  useInterval(5000, listed.reload);
   const newest = listed.value?.version ?? 0;
   useEffect(() => {
     if (version === null && definition.value && newest > definition.value.version) definition.reload();
@@ -41,12 +41,12 @@ export default function DefinitionView({ name, tab: wanted }: { name: string; ta
     return (
       <div className="page">
         <PageHead title={name} />
-        {onDisk.length > 0 ? <OnDisk problems={onDisk} known={false} /> : definition.problem ? <ProblemBox problem={definition.problem} onRetry={definition.reload} /> : <Waiting lines={6} />}
+        {onDisk.length > 0 ? <OnDisk problems={onDisk} registered={false} /> : definition.problem ? <ProblemBox problem={definition.problem} onRetry={definition.reload} /> : <Loading lines={6} />}
         {definition.problem?.status === 404 && version === null ? <Versions name={name} current={0} quiet /> : null}
       </div>
     );
   }
-  const change = () => {
+  const toggleTriggers = () => {
     api.enable(name, !value.enabled).then(definition.reload, (error: unknown) => setProblem(asProblem(error)));
   };
   return (
@@ -57,9 +57,9 @@ export default function DefinitionView({ name, tab: wanted }: { name: string; ta
           <span className="run-facts">
             <span className="tag">{value.dialect}</span>
             <span>registered <Ago at={value.registered_at} />{value.by ? ` by ${value.by}` : ""}</span>
-            <span><code>{value.hash.slice(0, 16)}</code><Copy text={value.hash} label="Copy the hash" /></span>
+            <span><code>{value.hash.slice(0, 16)}</code><Copy text={value.hash} label="Copy hash" /></span>
             {Object.entries(value.labels ?? {}).map(([key, one]) => <span key={key} className="tag">{key}: {one}</span>)}
-            {version !== null && !value.removed_at ? <Link to={to(["definitions", name, tab])}>newest version</Link> : null}
+            {version !== null && !value.removed_at ? <Link to={to(["definitions", name, tab])}>latest version</Link> : null}
           </span>
         }
       >
@@ -67,22 +67,22 @@ export default function DefinitionView({ name, tab: wanted }: { name: string; ta
         <Link className="button" to={to(["check"], { from: name, version })}>Edit</Link>
         {value.removed_at ? null : (
           <>
-            <Button icon="trash" look="danger" onClick={() => setRemoving(true)}>Remove</Button>
-            <Button look="primary" icon="play" onClick={() => setStarting(true)}>Start a run</Button>
+            <Button icon="trash" variant="danger" onClick={() => setRemoving(true)}>Remove</Button>
+            <Button variant="primary" icon="play" onClick={() => setStarting(true)}>Start a run</Button>
           </>
         )}
       </PageHead>
-      {value.removed_at ? <p className="warn-note">It was removed <Ago at={value.removed_at} />: nothing starts it any more. Runs that have this version keep it; <Link to={to(["check"], { from: name, version: value.version })}>registered again</Link>, it can be started.</p> : null}
+      {value.removed_at ? <p className="warn-note">Removed <Ago at={value.removed_at} />. It can no longer be started; existing runs keep this version. To start it, <Link to={to(["check"], { from: name, version: value.version })}>register it again</Link>.</p> : null}
       {problem ? <ProblemBox problem={problem} /> : null}
-      {onDisk.length > 0 ? <OnDisk problems={onDisk} known /> : null}
-      <Tabs label="Parts of the definition" tabs={TABS} current={tab} onChoose={choose} />
+      {onDisk.length > 0 ? <OnDisk problems={onDisk} registered /> : null}
+      <Tabs label="Definition" tabs={TABS} current={tab} onChoose={choose} />
       <div className="run-tab definition-tab" role="tabpanel" aria-labelledby={`tab-${tab}`}>
         {tab === "graph" ? (
           <PlanTab name={name} version={version} />
         ) : tab === "parameters" ? (
           <Parameters definition={value} />
         ) : tab === "triggers" ? (
-          <Triggers definition={value} onChange={change} />
+          <Triggers definition={value} onToggle={toggleTriggers} />
         ) : tab === "versions" ? (
           <Versions name={name} current={value.version} />
         ) : (
@@ -90,31 +90,31 @@ export default function DefinitionView({ name, tab: wanted }: { name: string; ta
         )}
       </div>
       {removing ? (
-        <DeedDialog
+        <ActionDialog
           title={`Remove ${value.name}?`}
-          verb="Remove the definition"
+          confirm="Remove definition"
           danger
           onClose={() => setRemoving(false)}
-          deed={async () => {
+          action={async () => {
             await api.removeDefinition(name);
             navigate("/definitions");
           }}
         >
-          <p className="muted">Nobody and nothing starts it any more: its triggers stop, and what was set for them is forgotten. Runs that have begun go on, and runs that have ended stay as they are, with the version they had. The same name can be registered again.</p>
-        </DeedDialog>
+          <p className="muted">It can no longer be started: its triggers stop and their settings are deleted. Open runs continue, and ended runs stay unchanged; all keep their version. The name can be registered again.</p>
+        </ActionDialog>
       ) : null}
       {starting ? <StartRun names={null} initial={name} version={version ?? value.version} onClose={() => setStarting(false)} /> : null}
     </div>
   );
 }
 
-/** The places are those of the file, which is not the text that is registered. */
-function OnDisk({ problems, known }: { problems: Report[]; known: boolean }) {
+/** Problems of the file on disk. Line numbers refer to the file, not to the registered source. */
+function OnDisk({ problems, registered }: { problems: DefinitionProblem[]; registered: boolean }) {
   return (
     <section className="problem" role="status">
       <Mark status="failed" />
       <div className="problem-text">
-        <strong>{known ? "The file on disk has problems; this is the last version that had none." : "The file has problems, so it could not be registered yet."}</strong>
+        <strong>{registered ? "The file on disk has problems; this is the last valid version." : "The file has problems and is not registered yet."}</strong>
         {problems.map((one, at) => (
           <div key={at}>
             <p><span className="mono small">{one.file ? `${one.file}:` : ""}{one.line}:{one.column}</span> {one.message} <span className="mono small faint">{one.code}</span></p>
@@ -131,7 +131,7 @@ function Parameters({ definition }: { definition: Definition }) {
   return (
     <div className="stack scrolls">
       {parameters.length === 0 ? (
-        <Empty title="It names no parameters" />
+        <Empty title="No parameters" />
       ) : (
         <div className="panel table-wrap">
           <table className="table">
@@ -154,15 +154,15 @@ function Parameters({ definition }: { definition: Definition }) {
   );
 }
 
-function Triggers({ definition, onChange }: { definition: Definition; onChange(): void }) {
+function Triggers({ definition, onToggle }: { definition: Definition; onToggle(): void }) {
   const triggers = definition.triggers ?? [];
-  if (triggers.length === 0) return <Empty title="Nothing starts it by itself" />;
+  if (triggers.length === 0) return <Empty title="No triggers" />;
   return (
     <div className="stack scrolls">
       <div className="row wraps">
-        <span>{definition.enabled ? "Its triggers are on." : "Its triggers are off."}</span>
-        <Button className="small" onClick={onChange}>{definition.enabled ? "Turn them off" : "Turn them on"}</Button>
-        <Link to="/triggers">When they fire, and their settings</Link>
+        <span>{definition.enabled ? "Triggers are enabled." : "Triggers are disabled."}</span>
+        <Button className="small" onClick={onToggle}>{definition.enabled ? "Disable" : "Enable"}</Button>
+        <Link to="/triggers">Schedules and settings</Link>
       </div>
       {triggers.map((trigger) => (
         <section key={trigger.name} className="panel">
@@ -178,21 +178,21 @@ function Triggers({ definition, onChange }: { definition: Definition; onChange()
 }
 
 export function Address({ url }: { url: string }) {
-  const whole = /^https?:/.test(url) ? url : new URL(url, location.origin).href;
+  const absolute = /^https?:/.test(url) ? url : new URL(url, location.origin).href;
   return (
     <span className="row address">
       <span className="tag">POST</span>
-      <code className="wrap">{whole}</code>
-      <Copy text={whole} label="Copy the address" />
+      <code className="wrap">{absolute}</code>
+      <Copy text={absolute} label="Copy URL" />
     </span>
   );
 }
 
-/** `quiet`: there may be none, and that is no news. */
+/** `quiet`: shows nothing if there are no versions or they cannot be loaded. */
 function Versions({ name, current, quiet = false }: { name: string; current: number; quiet?: boolean }) {
   const versions = useLoad(`versions ${name}`, (signal) => api.versions(name, signal));
   if (quiet && !versions.value) return null;
-  if (!versions.value) return versions.problem ? <ProblemBox problem={versions.problem} onRetry={versions.reload} /> : <Waiting />;
+  if (!versions.value) return versions.problem ? <ProblemBox problem={versions.problem} onRetry={versions.reload} /> : <Loading />;
   return (
     <div className="panel table-wrap scrolls">
       <table className="table">

@@ -1,9 +1,10 @@
 import { useEffect, useState } from "react";
 import { api } from "../api";
-import { useEvery, useLoad } from "../api/use";
+import { useInterval, useLoad } from "../api/hooks";
+import { Ago, Button, Empty, Loading, PageHead, ProblemBox, Search } from "../components/common";
+import { Mark } from "../components/icons";
+import { plural } from "../lib/format";
 import { Link, navigate, to } from "../lib/router";
-import { Mark } from "../parts/icons";
-import { Ago, Button, Empty, PageHead, ProblemBox, Search, Waiting } from "../parts/small";
 
 export default function Definitions() {
   const [typed, setTyped] = useState("");
@@ -13,10 +14,10 @@ export default function Definitions() {
     return () => clearTimeout(timer);
   }, [typed]);
   const list = useLoad(`definitions ${search}`, (signal) => api.definitions({ search, limit: 500 }, signal));
-  // What has to be mended comes first.
+  // Definitions with problems come first.
   const items = [...(list.value?.items ?? [])].sort((one, other) => Number((other.problems ?? []).length > 0) - Number((one.problems ?? []).length > 0));
-  // `windlass dev` registers what changes on disk.
-  useEvery(5000, list.reload);
+  // `windlass dev` registers files when they change on disk.
+  useInterval(5000, list.reload);
   return (
     <div className="page">
       <PageHead title="Definitions">
@@ -29,12 +30,12 @@ export default function Definitions() {
       </div>
       {list.problem ? <ProblemBox problem={list.problem} onRetry={list.reload} /> : null}
       {list.value === null ? (
-        list.problem ? null : <Waiting lines={5} />
+        list.problem ? null : <Loading lines={5} />
       ) : list.value.items.length === 0 ? (
-        <Empty title={search ? "No definition is called like that" : "No definitions yet"}>
+        <Empty title={search ? "No matching definitions" : "No definitions yet"}>
           {search ? null : (
             <p>
-              <Link to="/check">Register one here</Link>, or let <code>windlass dev</code> watch a folder.
+              <Link to="/check">Register one here</Link>, or watch a folder with <code>windlass dev</code>.
             </p>
           )}
         </Empty>
@@ -42,7 +43,7 @@ export default function Definitions() {
         <div className="panel table-wrap">
           <table className="table">
             <thead>
-              <tr><th>Name</th><th className="wide-only">Dialect</th><th className="wide-only">Triggers</th><th>Registered</th><th><span className="unseen">Runs</span></th></tr>
+              <tr><th>Name</th><th className="wide-only">Dialect</th><th className="wide-only">Triggers</th><th>Registered</th><th><span className="visually-hidden">Runs</span></th></tr>
             </thead>
             <tbody>
               {items.map((one) => (
@@ -50,9 +51,9 @@ export default function Definitions() {
                   <td className="wrap">
                     <Link to={to(["definitions", one.name])} className="strong">{one.name}</Link> {one.version > 0 ? <span className="faint nowrap">v{one.version}</span> : null}
                     {one.problems && one.problems.length > 0 ? (
-                      <Link to={to(["definitions", one.name])} className="status tone-bad small problem-flag"><Mark status="failed" size={13} /> {one.problems.length === 1 ? "a problem on disk" : `${one.problems.length} problems on disk`}</Link>
+                      <Link to={to(["definitions", one.name])} className="status tone-bad small problem-flag"><Mark status="failed" size={13} /> {plural(one.problems.length, "problem")} on disk</Link>
                     ) : null}
-                    {one.enabled || one.version === 0 ? null : <span className="tag">triggers off</span>}
+                    {one.enabled || one.version === 0 ? null : <span className="tag">triggers disabled</span>}
                   </td>
                   <td className="wide-only">{one.dialect ? <span className="tag">{one.dialect}</span> : "–"}</td>
                   <td className="muted wide-only">{one.triggers.length === 0 ? "–" : one.triggers.map((trigger) => `${trigger.name} (${trigger.kind})`).join(", ")}</td>

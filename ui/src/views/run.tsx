@@ -1,25 +1,25 @@
-// One run: its head, its buttons, and the tabs that look into it.
+// The view of one run: header, actions and tabs.
 
 import { lazy, useCallback, useEffect, useState } from "react";
 import { api, type Event, type GraphNode, type Run, type RunSummary } from "../api";
-import { useFollow, useLoad, useThrottled } from "../api/use";
-import { count, words } from "../lib/format";
+import { useLoad, useStream, useThrottled } from "../api/hooks";
+import { Ago, Copy, Elapsed, Loading, Pill, ProblemBox, Status, Tabs } from "../components/common";
+import { count, humanize } from "../lib/format";
 import { useKeys } from "../lib/keys";
-import { loopOf } from "../lib/paths";
-import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
+import { enclosingLoop } from "../lib/paths";
+import { Link, navigate, setQuery, to, useRoute } from "../lib/router";
 import { hasEnded } from "../lib/status";
 import { amount, money, tokens } from "../lib/usage";
-import { Ago, Copy, Pill, ProblemBox, Status, Tabs, Took, Waiting } from "../parts/small";
 import { RestartDialog, RunActions } from "./run/actions";
+import { RunActivity } from "./run/activity";
 import { RunData } from "./run/data";
 import { RunDefinition } from "./run/definition";
 import { RunEvents } from "./run/events";
 import { newestSeq } from "./run/newest";
-import { Now } from "./run/now";
 import { RunJournal } from "./run/journal";
-import { StepPanel, type ChosenStep } from "./run/side";
+import { StepPanel, type ChosenStep } from "./run/step-panel";
 import { Timeline } from "./run/timeline";
-import { Live } from "./runs";
+import { StreamStatus } from "./runs";
 
 const GraphTab = lazy(() => import("./run/graph"));
 
@@ -35,9 +35,9 @@ const TABS = [
 
 const LoopsTab = lazy(() => import("./run/loops"));
 
-export default function RunView({ id, tab: wanted }: { id: string; tab: string }) {
-  const tab = TABS.some((one) => one.id === wanted) ? wanted : "graph";
-  const { query } = usePlace();
+export default function RunView({ id, tab: requested }: { id: string; tab: string }) {
+  const tab = TABS.some((one) => one.id === requested) ? requested : "graph";
+  const { query } = useRoute();
   const run = useLoad(`run ${id}`, (signal) => api.run(id, signal));
   const [round, setRound] = useState(0);
   const [node, setNode] = useState<GraphNode | null>(null);
@@ -46,10 +46,10 @@ export default function RunView({ id, tab: wanted }: { id: string; tab: string }
     setRound((old) => old + 1);
   }, [run.reload]);
   const soon = useThrottled(refresh, 1000);
-  const link = usePulse(id, run.value, soon);
+  const stream = useRunChanges(id, run.value, soon);
   const choose = (next: string) => navigate(to(["runs", id, next], {}), true);
   useKeys(Object.fromEntries(TABS.map((one, at) => [String(at + 1), () => choose(one.id)])));
-  const title = run.value ? `${words(run.value.status)}: ${run.value.definition}` : null;
+  const title = run.value ? `${humanize(run.value.status)}: ${run.value.definition}` : null;
   useEffect(() => {
     if (title) document.title = `${title} · Windlass`;
   }, [title]);
@@ -66,7 +66,7 @@ export default function RunView({ id, tab: wanted }: { id: string; tab: string }
   if (!run.value) {
     return (
       <div className="page">
-        <Waiting lines={6} />
+        <Loading lines={6} />
       </div>
     );
   }
@@ -74,8 +74,8 @@ export default function RunView({ id, tab: wanted }: { id: string; tab: string }
   return (
     <div className="page fills run-page">
       {run.problem && run.problem.status !== 0 ? <ProblemBox problem={run.problem} onRetry={run.reload} /> : null}
-      <Head run={value} link={link} onChanged={refresh} />
-      <Tabs label="Parts of the run" tabs={TABS} current={tab} onChoose={choose} />
+      <Head run={value} stream={stream} onChanged={refresh} />
+      <Tabs label="Run" tabs={TABS} current={tab} onChoose={choose} />
       <div className="run-body">
         <div className="run-tab" role="tabpanel" id="tabpanel" aria-labelledby={`tab-${tab}`}>
           {tab === "graph" ? (
@@ -93,7 +93,7 @@ export default function RunView({ id, tab: wanted }: { id: string; tab: string }
           ) : tab === "loops" ? (
             <LoopsTab id={id} round={round} />
           ) : tab === "events" ? (
-            <RunEvents key={query.get("place") ?? ""} run={value} />
+            <RunEvents key={query.get("path") ?? ""} run={value} />
           ) : tab === "data" ? (
             <RunData run={value} />
           ) : tab === "definition" ? (
@@ -110,8 +110,8 @@ export default function RunView({ id, tab: wanted }: { id: string; tab: string }
   );
 }
 
-/** Something happened in the run: what is shown of it is asked for again, soon. */
-function usePulse(id: string, run: Run | null, soon: () => void): string {
+/** Calls `soon` when the run publishes events, so that the view reloads. */
+function useRunChanges(id: string, run: Run | null, soon: () => void): string {
   const [from, setFrom] = useState<number | null>(null);
   const open = run !== null && !hasEnded(run.status);
   useEffect(() => {
@@ -120,21 +120,21 @@ function usePulse(id: string, run: Run | null, soon: () => void): string {
     newestSeq(id, run, abort.signal).then(setFrom, () => setFrom(0));
     return () => abort.abort();
   }, [open, from, id, run]);
-  const link = useFollow(open && from !== null ? api.eventsPath(id) : null, {
+  const stream = useStream(open && from !== null ? api.eventsPath(id) : null, {
     query: { after: from ?? 0, follow: true },
     onMessages: soon,
-    onAgain: soon,
+    onReconnect: soon,
   });
-  // The last event of all ends the stream: how the run ended is not to be missed.
+  // The stream ends with the last event of the run; reload once more to show the final status.
   useEffect(() => {
-    if (link === "ended") soon();
-  }, [link, soon]);
-  return open ? link : "ended";
+    if (stream === "ended") soon();
+  }, [stream, soon]);
+  return open ? stream : "ended";
 }
 
-function Head({ run, link, onChanged }: { run: Run; link: string; onChanged(): void }) {
+function Head({ run, stream, onChanged }: { run: Run; stream: string; onChanged(): void }) {
   const origin = run.origin;
-  const before = origin?.restarts ?? origin?.retries;
+  const source = origin?.restarts ?? origin?.retries;
   const children = run.children ?? [];
   return (
     <header className="run-head">
@@ -145,35 +145,35 @@ function Head({ run, link, onChanged }: { run: Run; link: string; onChanged(): v
             {run.version ? <Link to={to(["definitions", run.definition], { version: run.version })} className="version">v{run.version}</Link> : null}
           </h1>
           <span role="status"><Pill status={run.status} /></span>
-          {hasEnded(run.status) ? null : <Live link={link} />}
+          {hasEnded(run.status) ? null : <StreamStatus state={stream} />}
         </div>
         <div className="run-facts">
           <span className="row">
             <code className="wrap">{run.run}</code>
-            <Copy text={run.run} label="Copy the run's id" />
+            <Copy text={run.run} label="Copy run ID" />
           </span>
           <span>
             started <Ago at={run.created_at} />
           </span>
           <span>
-            {hasEnded(run.status) ? "took " : "for "}
-            <Took status={run.status} startedAt={run.created_at} ms={run.duration_ms} />
+            {hasEnded(run.status) ? "took " : "elapsed "}
+            <Elapsed status={run.status} startedAt={run.created_at} ms={run.duration_ms} />
           </span>
           <span className="tag">{run.dialect}</span>
           {run.parent ? (
             <span>
-              called by <Link to={to(["runs", run.parent])} className="mono small">{run.parent}</Link>
+              child of <Link to={to(["runs", run.parent])} className="mono small">{run.parent}</Link>
             </span>
           ) : null}
-          {before ? (
+          {source ? (
             <span>
-              {origin?.restarts ? "restarts" : "retries"} <Link to={to(["runs", before])} className="mono small">{before}</Link>
+              {origin?.restarts ? "restart of" : "retry of"} <Link to={to(["runs", source])} className="mono small">{source}</Link>
               {origin?.from ? <> from <code>{origin.from}</code></> : null}
             </span>
           ) : null}
           {children.length > 0 ? (
             <span>
-              calls{" "}
+              child runs{" "}
               {children.slice(0, 3).map((child) => (
                 <ChildLink key={typeof child === "string" ? child : child.run} child={child} />
               ))}
@@ -185,7 +185,7 @@ function Head({ run, link, onChanged }: { run: Run; link: string; onChanged(): v
       </div>
       <RunActions run={run} onChanged={onChanged} />
       {run.error ? <RunErrorBox run={run} /> : null}
-      <Now run={run} />
+      <RunActivity run={run} />
     </header>
   );
 }
@@ -203,16 +203,16 @@ function UsageLine({ run }: { run: Run }) {
   const usage = run.usage;
   if (!usage || typeof usage !== "object") return null;
   const [used, cost] = [tokens(usage), money(usage)];
-  const said = [used ? `${count(used)} tokens` : "", cost ? `cost ${amount(cost)}` : ""].filter(Boolean);
-  if (said.length === 0) return null;
-  return <span title={JSON.stringify(usage)}>{said.join(" · ")}</span>;
+  const parts = [used ? `${count(used)} tokens` : "", cost ? `cost ${amount(cost)}` : ""].filter(Boolean);
+  if (parts.length === 0) return null;
+  return <span title={JSON.stringify(usage)}>{parts.join(" · ")}</span>;
 }
 
 function RunErrorBox({ run }: { run: Run }) {
   const error = run.error;
   const [restarting, setRestarting] = useState(false);
   if (!error) return null;
-  const turn = error.path ? loopOf(error.path) : null;
+  const enclosing = error.path ? enclosingLoop(error.path) : null;
   return (
     <div className="problem run-error" role="note">
       <div className="problem-text">
@@ -232,9 +232,9 @@ function RunErrorBox({ run }: { run: Run }) {
               line {error.position.line}, column {error.position.column} of the definition
             </Link>
           ) : null}
-          {turn ? <Link to={to(["runs", run.run, "loop"], { path: turn.loop, turn: turn.turn })}>turn {count(turn.turn)} of {turn.loop}</Link> : null}
-          {turn ? <Link to={to(["runs", run.run, "loop"], { path: turn.loop, failed: true })}>all its failed turns</Link> : null}
-          {error.path && hasEnded(run.status) ? <button type="button" className="more-link flat" onClick={() => setRestarting(true)}>restart here</button> : null}
+          {enclosing ? <Link to={to(["runs", run.run, "loop"], { path: enclosing.loop, iteration: enclosing.iteration })}>iteration {count(enclosing.iteration)} of {enclosing.loop}</Link> : null}
+          {enclosing ? <Link to={to(["runs", run.run, "loop"], { path: enclosing.loop, failed: true })}>all failed iterations</Link> : null}
+          {error.path && hasEnded(run.status) ? <button type="button" className="more-link flat" onClick={() => setRestarting(true)}>restart from here</button> : null}
         </p>
       </div>
       {restarting && error.path ? <RestartDialog id={run.run} from={error.path} onClose={() => setRestarting(false)} /> : null}

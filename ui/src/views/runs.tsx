@@ -1,45 +1,45 @@
-// All runs, live.
+// The live list of runs.
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, asProblem, type Problem, type RunSummary, type StatusCount } from "../api";
 import { isAborted } from "../api/client";
-import { useFollow, useLoad, useThrottled } from "../api/use";
-import { brief, count, words } from "../lib/format";
+import { useLoad, useStream, useThrottled } from "../api/hooks";
+import { Ago, Button, Elapsed, Empty, Loading, PageHead, ProblemBox, Search, Status } from "../components/common";
+import { Icon, Mark } from "../components/icons";
+import { brief, count, humanize } from "../lib/format";
 import { useKeys } from "../lib/keys";
-import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
+import { Link, navigate, setQuery, to, useRoute } from "../lib/router";
 import { RUN_STATUSES, tone } from "../lib/status";
-import { Icon, Mark } from "../parts/icons";
-import { Ago, Button, Empty, PageHead, ProblemBox, Search, Status, Took, Waiting } from "../parts/small";
 import { StartRun } from "./start";
 
-const PAGE = 100;
-const ROW = 40;
+const PAGE_SIZE = 100;
+const ROW_HEIGHT = 40;
 
-interface Filter {
+interface RunFilter {
   status: string;
   definition: string;
   search: string;
   children: boolean;
   parent: string;
-  /** One of SPANS. */
+  /** The id of one of TIME_SPANS. */
   since: string;
 }
 
-const SPANS: { id: string; said: string; ms: number }[] = [
-  { id: "1h", said: "Last hour", ms: 3_600_000 },
-  { id: "24h", said: "Last 24 hours", ms: 86_400_000 },
-  { id: "7d", said: "Last 7 days", ms: 604_800_000 },
+const TIME_SPANS: { id: string; label: string; ms: number }[] = [
+  { id: "1h", label: "Last hour", ms: 3_600_000 },
+  { id: "24h", label: "Last 24 hours", ms: 86_400_000 },
+  { id: "7d", label: "Last 7 days", ms: 604_800_000 },
 ];
 
-function sinceOf(id: string): string | null {
-  const span = SPANS.find((one) => one.id === id);
+function startOfSpan(id: string): string | null {
+  const span = TIME_SPANS.find((one) => one.id === id);
   return span ? new Date(Date.now() - span.ms).toISOString() : null;
 }
 
 export function Runs() {
-  const { query } = usePlace();
-  const filter: Filter = {
+  const { query } = useRoute();
+  const filter: RunFilter = {
     status: query.get("status") ?? "",
     definition: query.get("definition") ?? "",
     search: query.get("search") ?? "",
@@ -61,15 +61,15 @@ export function Runs() {
   return (
     <div className="page fills">
       <PageHead title="Runs">
-        <Live link={list.link} />
-        <Button look="primary" icon="play" onClick={() => setStarting(true)}>
+        <StreamStatus state={list.stream} />
+        <Button variant="primary" icon="play" onClick={() => setStarting(true)}>
           Start a run
         </Button>
       </PageHead>
       <div className="filters">
         <Search value={typed} onChange={setTyped} placeholder="Run or definition" />
         <label className="filter-select">
-          <span className="unseen">Definition</span>
+          <span className="visually-hidden">Definition</span>
           <select value={filter.definition} onChange={(event) => setQuery({ definition: event.target.value })}>
             <option value="">All definitions</option>
             {filter.definition && !names.includes(filter.definition) ? <option>{filter.definition}</option> : null}
@@ -79,11 +79,11 @@ export function Runs() {
           </select>
         </label>
         <label className="filter-select narrow-select">
-          <span className="unseen">Started</span>
+          <span className="visually-hidden">Started</span>
           <select value={filter.since} onChange={(event) => setQuery({ since: event.target.value })}>
             <option value="">Any time</option>
-            {SPANS.map(({ id, said }) => (
-              <option key={id} value={id}>{said}</option>
+            {TIME_SPANS.map(({ id, label }) => (
+              <option key={id} value={id}>{label}</option>
             ))}
           </select>
         </label>
@@ -93,16 +93,16 @@ export function Runs() {
         </label>
         {filter.parent ? (
           <button type="button" className="chip" aria-pressed onClick={() => setQuery({ parent: null })}>
-            called by <span className="mono small">{filter.parent}</span> <Icon name="close" size={11} />
+            child of <span className="mono small">{filter.parent}</span> <Icon name="close" size={11} />
           </button>
         ) : null}
         <StatusChips chosen={filter.status} counts={list.counts} />
       </div>
       {list.problem ? <ProblemBox problem={list.problem} onRetry={list.reload} /> : null}
       {list.items === null ? (
-        list.problem ? null : <Waiting lines={8} />
+        list.problem ? null : <Loading lines={8} />
       ) : list.items.length === 0 ? (
-        <Empty title={filtered ? "No run is like that" : "No runs yet"}>
+        <Empty title={filtered ? "No matching runs" : "No runs yet"}>
           {filtered ? (
             <Button onClick={() => { setTyped(""); navigate("/runs"); }}>Show all</Button>
           ) : (
@@ -119,12 +119,12 @@ export function Runs() {
   );
 }
 
-export function Live({ link }: { link: string }) {
-  const open = link === "open";
-  const said = open ? "Live" : link === "ended" ? "Ended" : link === "resting" ? "Resting" : link === "broken" ? "Reconnecting" : "Connecting";
+export function StreamStatus({ state }: { state: string }) {
+  const open = state === "open";
+  const label = open ? "Live" : state === "ended" ? "Ended" : state === "idle" ? "Idle" : state === "broken" ? "Reconnecting" : "Connecting";
   return (
-    <span role="status" className={`live ${open ? "tone-good" : "tone-calm"}`} title={open ? "What happens is shown at once" : "No connection to the stream at the moment"}>
-      <i /> {said}
+    <span role="status" className={`live ${open ? "tone-good" : "tone-calm"}`} title={open ? "Updates are shown immediately" : "Not connected to the event stream"}>
+      <i /> {label}
     </span>
   );
 }
@@ -132,28 +132,28 @@ export function Live({ link }: { link: string }) {
 function StatusChips({ chosen, counts }: { chosen: string; counts: StatusCount[] | null }) {
   const known = counts ?? [];
   const all: StatusCount | null = counts === null ? null : { status: "", runs: known.reduce((sum, one) => sum + one.runs, 0), more: known.some((one) => one.more) };
-  // Where nothing is rare, only what is there or chosen is worth its room.
-  const shown = RUN_STATUSES.filter((status) => USUAL.has(status) || status === chosen || known.some((one) => one.status === status));
+  // Rare statuses are shown only if they occur or are selected.
+  const shown = RUN_STATUSES.filter((status) => COMMON_STATUSES.has(status) || status === chosen || known.some((one) => one.status === status));
   return (
     <div className="chips" role="group" aria-label="Status">
       <button type="button" className="chip" aria-pressed={chosen === ""} onClick={() => setQuery({ status: "" })}>
-        All <Many count={all} />
+        All <RunCount count={all} />
       </button>
       {shown.map((status) => (
         <button key={status} type="button" className={`chip tone-${tone(status)}`} aria-pressed={chosen === status} onClick={() => setQuery({ status: chosen === status ? "" : status })}>
           <Mark status={status} size={14} />
-          {words(status)} <Many count={known.find((one) => one.status === status) ?? null} />
+          {humanize(status)} <RunCount count={known.find((one) => one.status === status) ?? null} />
         </button>
       ))}
     </div>
   );
 }
 
-const USUAL = new Set<string>(["running", "waiting", "succeeded", "failed", "cancelled"]);
+const COMMON_STATUSES = new Set<string>(["running", "waiting", "succeeded", "failed", "cancelled"]);
 
-function Many({ count: told }: { count: StatusCount | null }) {
-  if (told === null || told.runs === 0) return null;
-  return <span className="number" title={told.more ? "at least: older runs were not counted" : undefined}>{count(told.runs)}{told.more ? "+" : ""}</span>;
+function RunCount({ count: counted }: { count: StatusCount | null }) {
+  if (counted === null || counted.runs === 0) return null;
+  return <span className="number" title={counted.more ? "at least; older runs were not counted" : undefined}>{count(counted.runs)}{counted.more ? "+" : ""}</span>;
 }
 
 interface RunList {
@@ -161,26 +161,26 @@ interface RunList {
   counts: StatusCount[] | null;
   more: boolean;
   problem: Problem | null;
-  link: string;
+  stream: string;
   reload(): void;
   loadMore(): void;
 }
 
-function useRuns(filter: Filter): RunList {
+function useRuns(filter: RunFilter): RunList {
   const [items, setItems] = useState<RunSummary[] | null>(null);
   const [next, setNext] = useState<number | string | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [round, setRound] = useState(0);
   const busy = useRef(false);
   const key = JSON.stringify(filter);
-  const ask = useMemo(() => {
-    const wanted = JSON.parse(key) as Filter;
-    return { status: wanted.status, definition: wanted.definition, search: wanted.search, children: wanted.children || null, parent: wanted.parent, since: sinceOf(wanted.since), limit: PAGE };
+  const request = useMemo(() => {
+    const parsed = JSON.parse(key) as RunFilter;
+    return { status: parsed.status, definition: parsed.definition, search: parsed.search, children: parsed.children || null, parent: parsed.parent, since: startOfSpan(parsed.since), limit: PAGE_SIZE };
   }, [key]);
   useEffect(() => {
     const abort = new AbortController();
     busy.current = false;
-    api.runs(ask, abort.signal).then(
+    api.runs(request, abort.signal).then(
       (page) => {
         setItems(page.items);
         setNext(page.next ?? null);
@@ -191,9 +191,9 @@ function useRuns(filter: Filter): RunList {
       },
     );
     return () => abort.abort();
-  }, [ask, round]);
-  const counts = useLoad(`counts ${JSON.stringify({ ...ask, status: "" })}`, (signal) => {
-    const { status, limit, ...rest } = ask;
+  }, [request, round]);
+  const counts = useLoad(`counts ${JSON.stringify({ ...request, status: "" })}`, (signal) => {
+    const { status, limit, ...rest } = request;
     void [status, limit];
     return api.counts(rest, signal);
   });
@@ -202,9 +202,9 @@ function useRuns(filter: Filter): RunList {
   const loadMore = useCallback(() => {
     if (next === null || busy.current) return;
     busy.current = true;
-    api.runs({ ...ask, before: next }).then(
+    api.runs({ ...request, before: next }).then(
       (page) => {
-        setItems((old) => merged(old ?? [], page.items));
+        setItems((old) => appendNew(old ?? [], page.items));
         setNext(page.next ?? null);
         busy.current = false;
       },
@@ -213,9 +213,9 @@ function useRuns(filter: Filter): RunList {
         busy.current = false;
       },
     );
-  }, [ask, next]);
-  const link = useFollow("/runs/changes", {
-    onAgain: () => {
+  }, [request, next]);
+  const stream = useStream("/runs/changes", {
+    onReconnect: () => {
       reload();
       recount();
     },
@@ -225,39 +225,39 @@ function useRuns(filter: Filter): RunList {
       const gone = new Set(messages.filter((message) => message.event === "removed").map((message) => (JSON.parse(message.data) as { run: string }).run));
       if (gone.size > 0) setItems((old) => old && old.filter((run) => !gone.has(run.run)));
       const changes = messages.filter((message) => message.event === "run").map((message) => JSON.parse(message.data) as RunSummary);
-      if (changes.length > 0) setItems((old) => (old === null ? old : changes.reduce((list, run) => placed(list, run, filter, next === null), old)));
+      if (changes.length > 0) setItems((old) => (old === null ? old : changes.reduce((list, run) => applyChange(list, run, filter, next === null), old)));
     },
   });
-  return { items, counts: counts.value?.items ?? null, more: next !== null, problem, link, reload, loadMore };
+  return { items, counts: counts.value?.items ?? null, more: next !== null, problem, stream, reload, loadMore };
 }
 
-function merged(old: RunSummary[], more: RunSummary[]): RunSummary[] {
+function appendNew(old: RunSummary[], more: RunSummary[]): RunSummary[] {
   const known = new Set(old.map((run) => run.run));
   return [...old, ...more.filter((run) => !known.has(run.run))];
 }
 
-/** A run that has changed, where it belongs under this filter. */
-export function placed(list: RunSummary[], run: RunSummary, filter: Filter, whole = true): RunSummary[] {
+/** Applies a changed run to the list under a filter. `complete`: all pages are loaded. */
+export function applyChange(list: RunSummary[], run: RunSummary, filter: RunFilter, complete = true): RunSummary[] {
   const at = list.findIndex((one) => one.run === run.run);
-  const wanted =
+  const matches =
     (filter.status === "" || filter.status === run.status) &&
     (filter.definition === "" || filter.definition === run.definition) &&
     (filter.parent === "" ? filter.children || !run.parent : filter.parent === run.parent);
   if (at >= 0) {
-    // What no longer fits stays until the list is loaded again, if it fitted when it was: rows must not jump away under the pointer.
+    // A run that no longer matches stays until the list is reloaded, so that rows do not disappear under the pointer.
     return list.map((one, index) => (index === at ? { ...one, ...run } : one));
   }
-  if (!wanted || filter.search !== "") return list;
-  const newer = list.findIndex((one) => (one.number ?? 0) < (run.number ?? Number.MAX_SAFE_INTEGER));
-  // Older than all that is shown: it is on a later page, if there are any.
-  if (newer === -1) return whole ? [...list, run] : list;
-  return [...list.slice(0, newer), run, ...list.slice(newer)];
+  if (!matches || filter.search !== "") return list;
+  const position = list.findIndex((one) => (one.number ?? 0) < (run.number ?? Number.MAX_SAFE_INTEGER));
+  // Older than every loaded run: it belongs to a later page, if there is one.
+  if (position === -1) return complete ? [...list, run] : list;
+  return [...list.slice(0, position), run, ...list.slice(position)];
 }
 
 function RunTable({ items, more, onMore }: { items: RunSummary[]; more: boolean; onMore(): void }) {
   const box = useRef<HTMLDivElement>(null);
   const [chosen, setChosen] = useState(-1);
-  const rows = useVirtualizer({ count: items.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 12 });
+  const rows = useVirtualizer({ count: items.length, getScrollElement: () => box.current, estimateSize: () => ROW_HEIGHT, overscan: 12 });
   const visible = rows.getVirtualItems();
   const last = visible.at(-1)?.index ?? 0;
   useEffect(() => {
@@ -284,7 +284,7 @@ function RunTable({ items, more, onMore }: { items: RunSummary[]; more: boolean;
         <span>Definition</span>
         <span className="wide-only">Run</span>
         <span>Started</span>
-        <span>Took</span>
+        <span>Duration</span>
       </div>
       <div className="run-rows" ref={box}>
         <div role="list" aria-label="Runs" style={{ height: rows.getTotalSize(), position: "relative" }}>
@@ -292,7 +292,7 @@ function RunTable({ items, more, onMore }: { items: RunSummary[]; more: boolean;
             const run = items[row.index];
             if (!run) return null;
             return (
-              <div key={run.run} role="listitem" aria-posinset={row.index + 1} aria-setsize={more ? -1 : items.length} className="run-place" style={{ height: ROW, transform: `translateY(${row.start}px)` }}>
+              <div key={run.run} role="listitem" aria-posinset={row.index + 1} aria-setsize={more ? -1 : items.length} className="run-item" style={{ height: ROW_HEIGHT, transform: `translateY(${row.start}px)` }}>
                 <Link
                   data-row={row.index}
                   to={to(["runs", run.run])}
@@ -312,7 +312,7 @@ function RunTable({ items, more, onMore }: { items: RunSummary[]; more: boolean;
                     <Ago at={run.created_at} />
                   </span>
                   <span className="muted">
-                    <Took status={run.status} startedAt={run.created_at} ms={run.duration_ms} />
+                    <Elapsed status={run.status} startedAt={run.created_at} ms={run.duration_ms} />
                   </span>
                 </Link>
               </div>

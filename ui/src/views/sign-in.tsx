@@ -1,8 +1,8 @@
 import { useState } from "react";
-import { Icon, Logo } from "../parts/icons";
-import { Button, Field } from "../parts/small";
+import { Button, Field } from "../components/common";
+import { Icon, Logo } from "../components/icons";
 
-export function SignIn({ again, onToken }: { again: boolean; onToken(token: string): void }) {
+export function SignIn({ rejected, onToken }: { rejected: boolean; onToken(token: string): void }) {
   const [token, setToken] = useState("");
   return (
     <main className="sign-in">
@@ -17,13 +17,13 @@ export function SignIn({ again, onToken }: { again: boolean; onToken(token: stri
           <h1>Windlass</h1>
         </div>
         <p className="muted">
-          {again ? "The server does not know this token (any more)." : "This server wants a token."} <code>windlass serve</code> prints an address
-          that holds one; <code>windlass token</code> makes more.
+          {rejected ? "This token is unknown or revoked." : "This server requires a token."} <code>windlass serve</code> prints a URL that
+          contains one; <code>windlass token</code> creates more.
         </p>
-        <Field label="Token" problem={null} hint="It is kept in this tab only, until it is closed.">
+        <Field label="Token" problem={null} hint="Stored in this tab only, until it is closed.">
           <input type="password" value={token} autoFocus autoComplete="off" spellCheck={false} placeholder="wl_…" onChange={(event) => setToken(event.target.value)} />
         </Field>
-        <Button type="submit" look="primary" disabled={!token.trim()}>
+        <Button type="submit" variant="primary" disabled={!token.trim()}>
           <Icon name="key" /> Sign in
         </Button>
       </form>

@@ -1,10 +1,10 @@
-// A run is started: a form from the definition's parameters, or raw JSON.
+// The dialog that starts a run, with a form for the definition's parameters or raw JSON.
 
 import { useEffect, useRef, useState } from "react";
-import { api, asProblem, newKey, type Started, type DefinitionSummary, type Json, type Parameter, type Problem } from "../api";
-import { useLoad } from "../api/use";
+import { api, asProblem, newIdempotencyKey, type DefinitionSummary, type Json, type Parameter, type Problem, type StartedRun } from "../api";
+import { useLoad } from "../api/hooks";
+import { Button, Dialog, Field, Loading, ProblemBox, Tabs } from "../components/common";
 import { navigate, to } from "../lib/router";
-import { Button, Dialog, Field, ProblemBox, Tabs, Waiting } from "../parts/small";
 
 interface StartProps {
   names: DefinitionSummary[] | null;
@@ -24,8 +24,8 @@ export function StartRun({ names, initial = "", version = null, onClose }: Start
   const [raw, setRaw] = useState("{}");
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
-  const [done, setDone] = useState<Started | null>(null);
-  const key = useRef(newKey());
+  const [done, setDone] = useState<StartedRun | null>(null);
+  const key = useRef(newIdempotencyKey());
   const parameters = known.value?.parameters ?? [];
   const start = async () => {
     setProblem(null);
@@ -47,8 +47,8 @@ export function StartRun({ names, initial = "", version = null, onClose }: Start
       navigate(to(["runs", started.run]));
     } catch (error) {
       setProblem(asProblem(error));
-      // Another body under the same key would be refused.
-      key.current = newKey();
+      // The server rejects a different body with the same key.
+      key.current = newIdempotencyKey();
       setBusy(false);
     }
   };
@@ -57,16 +57,16 @@ export function StartRun({ names, initial = "", version = null, onClose }: Start
       try {
         setRaw(JSON.stringify(formInput(parameters, values, true), null, 2));
       } catch {
-        // What was typed is no value yet: the raw text stays as it was.
+        // The form is incomplete; the raw text stays unchanged.
       }
     }
     setMode(next);
   };
   if (done) {
     return (
-      <Dialog title="It has begun" onClose={onClose}>
+      <Dialog title="Run started" onClose={onClose}>
         <div className="warn-note stack tight" role="status">
-          <strong>Some of what you gave is never read:</strong>
+          <strong>Some inputs are not used:</strong>
           {(done.warnings ?? []).map((one, at) => (
             <div key={at}>
               <p>{one.message}</p>
@@ -75,8 +75,8 @@ export function StartRun({ names, initial = "", version = null, onClose }: Start
           ))}
         </div>
         <footer>
-          <Button onClick={onClose}>Stay here</Button>
-          <Button look="primary" icon="play" autoFocus onClick={() => { onClose(); navigate(to(["runs", done.run])); }}>Open the run</Button>
+          <Button onClick={onClose}>Close</Button>
+          <Button variant="primary" icon="play" autoFocus onClick={() => { onClose(); navigate(to(["runs", done.run])); }}>Open run</Button>
         </footer>
       </Dialog>
     );
@@ -101,7 +101,7 @@ export function StartRun({ names, initial = "", version = null, onClose }: Start
             </select>
           </Field>
         )}
-        {known.loading && !known.value ? <Waiting lines={2} /> : null}
+        {known.loading && !known.value ? <Loading lines={2} /> : null}
         {known.problem ? <ProblemBox problem={known.problem} /> : null}
         {parameters.length > 0 ? (
           <Tabs label="Input" current={mode} onChoose={toRaw} tabs={[{ id: "form", title: "Form" }, { id: "raw", title: "JSON" }]} />
@@ -111,14 +111,14 @@ export function StartRun({ names, initial = "", version = null, onClose }: Start
             <ParameterField key={parameter.name} parameter={parameter} value={values[parameter.name]} onChange={(value) => setValues({ ...values, [parameter.name]: value })} />
           ))
         ) : known.value ? (
-          <Field label="Input" hint={parameters.length === 0 ? "This definition names no parameters; an object of JSON is passed on as it is." : "An object of JSON."}>
+          <Field label="Input" hint={parameters.length === 0 ? "A JSON object, passed to the run unchanged: the definition declares no parameters." : "A JSON object."}>
             <textarea value={raw} rows={8} spellCheck={false} onChange={(event) => setRaw(event.target.value)} />
           </Field>
         ) : null}
         {problem ? <ProblemBox problem={problem} /> : null}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" icon="play" disabled={busy || !name}>
+          <Button type="submit" variant="primary" icon="play" disabled={busy || !name}>
             Start
           </Button>
         </footer>
@@ -130,16 +130,16 @@ export function StartRun({ names, initial = "", version = null, onClose }: Start
 function ParameterField({ parameter, value, onChange }: { parameter: Parameter; value: string | undefined; onChange(value: string): void }) {
   const kind = (parameter.kind ?? "").toLowerCase();
   const hint = [parameter.kind, parameter.required ? "required" : null, parameter.default !== undefined && parameter.default !== null ? `default ${JSON.stringify(parameter.default)}` : null];
-  const label = parameter.required ? `${parameter.name} *` : parameter.name;
-  const said = [parameter.description, hint.filter(Boolean).join(", ")].filter(Boolean).join(" · ");
+  const title = parameter.required ? `${parameter.name} *` : parameter.name;
+  const text = [parameter.description, hint.filter(Boolean).join(", ")].filter(Boolean).join(" · ");
   if (parameter.allowed && parameter.allowed.length > 0) {
     return (
-      <Field label={label} hint={said}>
+      <Field label={title} hint={text}>
         <select value={value ?? ""} onChange={(event) => onChange(event.target.value)}>
           <option value="">{parameter.required ? "–" : "(default)"}</option>
           {parameter.allowed.map((one) => {
-            const text = typeof one === "string" ? one : JSON.stringify(one);
-            return <option key={text}>{text}</option>;
+            const label = typeof one === "string" ? one : JSON.stringify(one);
+            return <option key={label}>{label}</option>;
           })}
         </select>
       </Field>
@@ -147,7 +147,7 @@ function ParameterField({ parameter, value, onChange }: { parameter: Parameter; 
   }
   if (/^bool/.test(kind)) {
     return (
-      <Field label={label} hint={said}>
+      <Field label={title} hint={text}>
         <select value={value ?? ""} onChange={(event) => onChange(event.target.value)}>
           <option value="">(default)</option>
           <option>true</option>
@@ -158,7 +158,7 @@ function ParameterField({ parameter, value, onChange }: { parameter: Parameter; 
   }
   const long = /object|array|map|list|json/.test(kind);
   return (
-    <Field label={label} hint={said}>
+    <Field label={title} hint={text}>
       {long ? (
         <textarea rows={3} value={value ?? ""} placeholder={/array|list/.test(kind) ? "[]" : "{}"} spellCheck={false} onChange={(event) => onChange(event.target.value)} />
       ) : (
@@ -168,7 +168,7 @@ function ParameterField({ parameter, value, onChange }: { parameter: Parameter; 
   );
 }
 
-/** What was typed, by the parameter's kind; an empty field is left out and so takes its default. */
+/** Converts the form to the run's input by the kinds of the parameters. Empty fields are omitted, so their defaults apply. */
 export function formInput(parameters: Parameter[], values: Record<string, string>, lenient = false): Json {
   const input: { [key: string]: Json } = {};
   for (const parameter of parameters) {
@@ -177,18 +177,18 @@ export function formInput(parameters: Parameter[], values: Record<string, string
       if (lenient && parameter.default !== undefined) input[parameter.name] = parameter.default;
       continue;
     }
-    input[parameter.name] = typedValue(parameter, typed);
+    input[parameter.name] = parseParameter(parameter, typed);
   }
   return input;
 }
 
-function typedValue(parameter: Parameter, typed: string): Json {
+function parseParameter(parameter: Parameter, typed: string): Json {
   const kind = (parameter.kind ?? "").toLowerCase();
   if (/string|secure|text/.test(kind)) return typed;
   try {
     return JSON.parse(typed) as Json;
   } catch {
     if (kind === "" || kind === "any") return typed;
-    throw new Error(`${parameter.name}: this is no ${parameter.kind}: ${typed}`);
+    throw new Error(`${parameter.name}: not a valid ${parameter.kind}: ${typed}`);
   }
 }

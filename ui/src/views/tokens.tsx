@@ -1,145 +1,145 @@
-// Who may do what.
+// Access tokens and their scopes.
 
 import { useState } from "react";
 import { api, asProblem, type Problem, type Token } from "../api";
-import { useLoad } from "../api/use";
+import { useLoad } from "../api/hooks";
+import { ActionDialog, Ago, Button, Copy, Dialog, Empty, Field, Loading, PageHead, ProblemBox } from "../components/common";
 import { useKeys } from "../lib/keys";
-import { Ago, Button, Copy, DeedDialog, Dialog, Empty, Field, PageHead, ProblemBox, Waiting } from "../parts/small";
 
-export const SCOPES: { id: string; means: string }[] = [
-  { id: "read", means: "look at everything but tokens and the audit log" },
-  { id: "run", means: "start runs, and look" },
-  { id: "control", means: "pause, cancel, signal, answer, retry, restart, and look" },
-  { id: "work", means: "take tasks, as a worker does" },
-  { id: "admin", means: "everything, also register, remove, and make tokens" },
+export const SCOPES: { id: string; description: string }[] = [
+  { id: "read", description: "read everything except tokens and the audit log" },
+  { id: "run", description: "start runs; includes read" },
+  { id: "control", description: "pause, cancel, signal, answer, retry, restart; includes read" },
+  { id: "work", description: "lease tasks, for workers" },
+  { id: "admin", description: "everything, including register, remove and create tokens" },
 ];
 
 const DAY = 86_400;
-const LIVES: { seconds: number; said: string }[] = [
-  { seconds: DAY, said: "a day" },
-  { seconds: 30 * DAY, said: "30 days" },
-  { seconds: 90 * DAY, said: "90 days" },
-  { seconds: 365 * DAY, said: "a year" },
-  { seconds: 0, said: "no end" },
+const LIFETIMES: { seconds: number; label: string }[] = [
+  { seconds: DAY, label: "1 day" },
+  { seconds: 30 * DAY, label: "30 days" },
+  { seconds: 90 * DAY, label: "90 days" },
+  { seconds: 365 * DAY, label: "1 year" },
+  { seconds: 0, label: "never" },
 ];
 
 export default function Tokens() {
   const list = useLoad("tokens", (signal) => api.tokens(signal));
-  const [making, setMaking] = useState(false);
+  const [creating, setCreating] = useState(false);
   const [revoking, setRevoking] = useState<Token | null>(null);
-  useKeys({ n: () => setMaking(true) });
+  useKeys({ n: () => setCreating(true) });
   return (
     <div className="page">
-      <PageHead title="Tokens" note="Who may use this server, and for what">
-        <Button look="primary" icon="key" onClick={() => setMaking(true)}>
-          Make a token
+      <PageHead title="Tokens" note="Access tokens of this server and their scopes">
+        <Button variant="primary" icon="key" onClick={() => setCreating(true)}>
+          Create token
         </Button>
       </PageHead>
       {list.problem ? <ProblemBox problem={list.problem} onRetry={list.reload} /> : null}
       {list.value === null ? (
-        list.problem ? null : <Waiting />
+        list.problem ? null : <Loading />
       ) : list.value.items.length === 0 ? (
         <Empty title="No tokens" />
       ) : (
         <div className="panel table-wrap">
           <table className="table cards">
-            <thead><tr><th>Name</th><th>May</th><th>Made</th><th>Last used</th><th>Ends</th><th><span className="unseen">Revoke</span></th></tr></thead>
+            <thead><tr><th>Name</th><th>Scopes</th><th>Created</th><th>Last used</th><th>Expires</th><th><span className="visually-hidden">Revoke</span></th></tr></thead>
             <tbody>
               {list.value.items.map((one) => (
                 <tr key={one.id}>
                   <td className="wrap"><span className="strong">{one.name}</span> <span className="mono small faint">{one.id}</span></td>
-                  <td data-label="May">{one.scopes.map((scope) => <span key={scope} className="tag">{scope}</span>)}</td>
-                  <td data-label="Made" className="muted"><Ago at={one.created_at} />{one.by ? ` by ${list.value?.items.find((other) => other.id === one.by)?.name ?? one.by}` : ""}</td>
+                  <td data-label="Scopes">{one.scopes.map((scope) => <span key={scope} className="tag">{scope}</span>)}</td>
+                  <td data-label="Created" className="muted"><Ago at={one.created_at} />{one.created_by ? ` by ${list.value?.items.find((other) => other.id === one.created_by)?.name ?? one.created_by}` : ""}</td>
                   <td data-label="Last used" className="muted nowrap">{one.last_used ? <Ago at={one.last_used} /> : "never"}</td>
-                  <td data-label="Ends" className="muted nowrap">{one.expires_at ? <Ago at={one.expires_at} /> : "never"}</td>
-                  <td className="end"><Button className="small" look="danger" onClick={() => setRevoking(one)}>Revoke</Button></td>
+                  <td data-label="Expires" className="muted nowrap">{one.expires_at ? <Ago at={one.expires_at} /> : "never"}</td>
+                  <td className="end"><Button className="small" variant="danger" onClick={() => setRevoking(one)}>Revoke</Button></td>
                 </tr>
               ))}
             </tbody>
           </table>
         </div>
       )}
-      {making ? <MakeToken onClose={() => setMaking(false)} onMade={list.reload} /> : null}
+      {creating ? <CreateToken onClose={() => setCreating(false)} onCreated={list.reload} /> : null}
       {revoking ? (
-        <DeedDialog
+        <ActionDialog
           title={`Revoke the token ${revoking.name}?`}
-          verb="Revoke it"
+          confirm="Revoke"
           danger
           onClose={() => setRevoking(null)}
-          deed={async () => {
+          action={async () => {
             await api.revokeToken(revoking.id);
             list.reload();
           }}
         >
-          <p className="muted">Whoever uses it is refused from now on. It cannot be brought back.</p>
-        </DeedDialog>
+          <p className="muted">Requests with this token are rejected from now on. This cannot be undone.</p>
+        </ActionDialog>
       ) : null}
     </div>
   );
 }
 
-function MakeToken({ onClose, onMade }: { onClose(): void; onMade(): void }) {
+function CreateToken({ onClose, onCreated }: { onClose(): void; onCreated(): void }) {
   const [name, setName] = useState("");
   const [scopes, setScopes] = useState<string[]>(["read"]);
-  const [lives, setLives] = useState(90 * DAY);
-  const [made, setMade] = useState<string | null>(null);
+  const [lifetime, setLifetime] = useState(90 * DAY);
+  const [created, setCreated] = useState<string | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
-  const make = () => {
+  const create = () => {
     setBusy(true);
     setProblem(null);
     api
-      .createToken({ name: name.trim(), scopes, ...(lives > 0 ? { expires_in_seconds: lives } : {}) })
+      .createToken({ name: name.trim(), scopes, ...(lifetime > 0 ? { expires_in_seconds: lifetime } : {}) })
       .then(
         (token) => {
-          setMade(token.token);
-          onMade();
+          setCreated(token.token);
+          onCreated();
         },
         (error: unknown) => setProblem(asProblem(error)),
       )
       .finally(() => setBusy(false));
   };
-  if (made !== null) {
+  if (created !== null) {
     return (
-      <Dialog title={`The token ${name.trim()}`} onClose={onClose}>
+      <Dialog title={`Token ${name.trim()}`} onClose={onClose}>
         <div className="stack">
-          <p className="warn-note">It is shown this once. Keep it where secrets are kept.</p>
-          <p className="row secret"><code className="wrap grow">{made}</code><Copy text={made} label="Copy the token" /></p>
-          <footer><Button look="primary" onClick={onClose}>Done</Button></footer>
+          <p className="warn-note">The token is shown only once. Store it securely.</p>
+          <p className="row secret"><code className="wrap grow">{created}</code><Copy text={created} label="Copy token" /></p>
+          <footer><Button variant="primary" onClick={onClose}>Done</Button></footer>
         </div>
       </Dialog>
     );
   }
   return (
-    <Dialog title="Make a token" onClose={onClose}>
+    <Dialog title="Create token" onClose={onClose}>
       <form
         className="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          make();
+          create();
         }}
       >
-        <Field label="Name" hint="For whom or what it is; it stands in the audit log.">
+        <Field label="Name" hint="Its owner or purpose; appears in the audit log.">
           <input type="text" value={name} required maxLength={100} onChange={(event) => setName(event.target.value)} />
         </Field>
         <fieldset className="group-field">
-          <legend>It may</legend>
-          {SCOPES.map(({ id, means }) => (
+          <legend>Scopes</legend>
+          {SCOPES.map(({ id, description }) => (
             <label key={id} className="check">
               <input type="checkbox" checked={scopes.includes(id)} onChange={(event) => setScopes((old) => (event.target.checked ? [...old, id] : old.filter((one) => one !== id)))} />
-              <span><strong>{id}</strong> <span className="muted">{means}</span></span>
+              <span><strong>{id}</strong> <span className="muted">{description}</span></span>
             </label>
           ))}
         </fieldset>
-        <Field label="It lives for">
-          <select value={lives} onChange={(event) => setLives(Number(event.target.value))}>
-            {LIVES.map(({ seconds, said }) => <option key={seconds} value={seconds}>{said}</option>)}
+        <Field label="Expires after">
+          <select value={lifetime} onChange={(event) => setLifetime(Number(event.target.value))}>
+            {LIFETIMES.map(({ seconds, label }) => <option key={seconds} value={seconds}>{label}</option>)}
           </select>
         </Field>
         {problem ? <ProblemBox problem={problem} /> : null}
         <footer>
           <Button onClick={onClose}>Back</Button>
-          <Button type="submit" look="primary" disabled={busy || scopes.length === 0 || name.trim() === ""}>Make it</Button>
+          <Button type="submit" variant="primary" disabled={busy || scopes.length === 0 || name.trim() === ""}>Create</Button>
         </footer>
       </form>
     </Dialog>

@@ -1,8 +1,8 @@
-// The real program, a real browser, and little else.
+// Starts the real server and a real browser for the browser tests.
 
 import { spawn } from "node:child_process";
 import { createReadStream, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, request as ask } from "node:http";
+import { createServer, request as forward } from "node:http";
 import { tmpdir } from "node:os";
 import { extname, join, resolve as resolvePath } from "node:path";
 import { createInterface } from "node:readline";
@@ -10,52 +10,52 @@ import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 import { SCRIPT } from "./seeds.mjs";
 
-const PLACES = [process.env.WINDLASS_CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+const BROWSERS = [process.env.WINDLASS_CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
-/** Loops of the tests are longer than what is usual, and all their turns are kept. */
-const LIMITS = { WINDLASS_MAX_LOOP_ITERATIONS: "100000", WINDLASS_HISTORY_NEWEST_ITERATIONS: "100000", WINDLASS_TEST_HOOK: "of the tests" };
+/** Allows longer loops than the defaults and retains all their iterations. */
+const ENVIRONMENT = { WINDLASS_MAX_LOOP_ITERATIONS: "100000", WINDLASS_HISTORY_NEWEST_ITERATIONS: "100000", WINDLASS_TEST_HOOK: "of the tests" };
 
-/** Agents are answered by a script, which costs something. */
+/** Agents use a scripted model, with prices so that it has a cost. */
 const FILES = {
   "windlass.toml": '[model]\nmodel = "scripted:script.yaml"\n\n[prices.scripted]\ninput = 3.0\noutput = 15.0\n',
   "script.yaml": SCRIPT,
 };
 
-/** Starts the program on a free port, in a folder of its own. */
+/** Starts the server on a free port, in a temporary folder. */
 export async function startServer(program, more = []) {
-  const folder = mkdtempSync(join(tmpdir(), "windlass-page-"));
+  const folder = mkdtempSync(join(tmpdir(), "windlass-ui-"));
   for (const [name, text] of Object.entries(FILES)) writeFileSync(join(folder, name), text);
-  const child = spawn(program, ["serve", "--bind", "127.0.0.1:0", "--json", "--store", join(folder, "store"), ...more], { cwd: folder, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...LIMITS } });
+  const child = spawn(program, ["serve", "--bind", "127.0.0.1:0", "--json", "--store", join(folder, "store"), ...more], { cwd: folder, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...ENVIRONMENT } });
   let errors = "";
-  child.stderr.on("data", (piece) => (errors += piece));
-  const said = await new Promise((resolve, reject) => {
+  child.stderr.on("data", (chunk) => (errors += chunk));
+  const startup = await new Promise((resolve, reject) => {
     let text = "";
     createInterface({ input: child.stdout }).on("line", (line) => {
       text += line;
       try {
         resolve(JSON.parse(text));
       } catch {
-        // More lines come.
+        // The JSON document is not complete yet.
       }
     });
-    child.on("exit", (code) => reject(new Error(`the server ended with ${code}: ${errors}`)));
+    child.on("exit", (code) => reject(new Error(`the server exited with ${code}: ${errors}`)));
     child.on("error", reject);
   });
-  const token = readFileSync(resolvePath(folder, said.token_file), "utf8").trim();
+  const token = readFileSync(resolvePath(folder, startup.token_file), "utf8").trim();
   const stop = async () => {
-    const gone = new Promise((resolve) => child.on("exit", resolve));
+    const exited = new Promise((resolve) => child.on("exit", resolve));
     child.kill("SIGTERM");
     const hard = setTimeout(() => child.kill("SIGKILL"), 5000);
-    await gone;
+    await exited;
     clearTimeout(hard);
     rmSync(folder, { recursive: true, force: true });
   };
-  return { address: said.address, page: `${said.page}#token=${token}`, token, pid: child.pid, stop, errors: () => errors };
+  return { address: startup.address, signInUrl: `${startup.url}#token=${token}`, token, pid: child.pid, stop, errors: () => errors };
 }
 
-/** The page of `ui/dist` in front of a program that has an older one inside: for work on the page. */
-export async function withFreshPage(server) {
+/** Serves `ui/dist` in front of a server that embeds an older web UI, for development. */
+export async function withFreshUi(server) {
   const dist = fileURLToPath(new URL("../../dist", import.meta.url));
   const types = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
   const policy = (await fetch(server.address)).headers.get("content-security-policy");
@@ -69,14 +69,14 @@ export async function withFreshPage(server) {
     }
     const to = new URL(server.address);
     const headers = { ...request.headers, host: to.host, ...(request.headers.origin ? { origin: to.origin } : {}) };
-    const asked = ask({ host: to.hostname, port: to.port, path: request.url, method: request.method, headers }, (answer) => {
-      response.writeHead(answer.statusCode, answer.headers);
+    const forwarded = forward({ host: to.hostname, port: to.port, path: request.url, method: request.method, headers }, (reply) => {
+      response.writeHead(reply.statusCode, reply.headers);
       response.flushHeaders();
-      answer.pipe(response);
+      reply.pipe(response);
     });
-    asked.on("error", () => response.destroy());
-    request.pipe(asked);
-    response.on("close", () => asked.destroy());
+    forwarded.on("error", () => response.destroy());
+    request.pipe(forwarded);
+    response.on("close", () => forwarded.destroy());
   });
   await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
   const address = `http://127.0.0.1:${proxy.address().port}`;
@@ -85,10 +85,10 @@ export async function withFreshPage(server) {
     proxy.close();
     await server.stop();
   };
-  return { ...server, address, page: server.page.replace(server.address, address), stop };
+  return { ...server, address, signInUrl: server.signInUrl.replace(server.address, address), stop };
 }
 
-/** The API, as a program uses it. */
+/** An API client. */
 export function client({ address, token }) {
   return async (method, path, body) => {
     const headers = { Authorization: `Bearer ${token}`, Accept: "application/json" };
@@ -102,24 +102,24 @@ export function client({ address, token }) {
 }
 
 export async function startBrowser() {
-  const executablePath = PLACES.find((path) => path && existsSync(path));
-  if (!executablePath) throw new Error("there is no Chromium: apt-get install chromium");
+  const executablePath = BROWSERS.find((path) => path && existsSync(path));
+  if (!executablePath) throw new Error("Chromium not found: apt-get install chromium");
   return chromium.launch({ executablePath, args: FLAGS });
 }
 
-/** Asks again until it holds; events, not sleeping, would be better, but another process owns them. */
-export async function until(what, ask, ms = 15_000) {
+/** Polls until the condition holds. Events would be better, but they belong to another process. */
+export async function until(what, check, ms = 15_000) {
   const end = Date.now() + ms;
   for (;;) {
-    const got = await ask();
-    if (got) return got;
-    if (Date.now() > end) throw new Error(`waited ${ms} ms for: ${what}`);
+    const result = await check();
+    if (result) return result;
+    if (Date.now() > end) throw new Error(`timeout after ${ms} ms: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
 }
 
-export function equal(got, wanted, what = "") {
-  const [a, b] = [JSON.stringify(got), JSON.stringify(wanted)];
+export function equal(actual, expected, what = "") {
+  const [a, b] = [JSON.stringify(actual), JSON.stringify(expected)];
   if (a !== b) throw new Error(`${what}: expected ${b}, got ${a}`);
 }
 

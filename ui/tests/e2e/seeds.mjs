@@ -1,4 +1,4 @@
-// Definitions that the browser tests run. They only compute and wait: a server reaches nothing by itself.
+// Definitions that the browser tests run. They only compute and wait, because a server may not access the network by default.
 
 const HOSTILE = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>";
 
@@ -20,9 +20,9 @@ export const DEFINITIONS = {
       limit: { count: 10 },
       runAfter: { prepare: ["Succeeded"] },
     },
-    after: { type: "Compose", inputs: { said: HOSTILE }, runAfter: { rows: ["Succeeded"] } },
+    after: { type: "Compose", inputs: { message: HOSTILE }, runAfter: { rows: ["Succeeded"] } },
     alarm: { type: "Compose", inputs: "failed", runAfter: { rows: ["Failed"] } },
-  }, { parameters: { who: { type: "String", defaultValue: "nobody" }, times: { type: "Int", defaultValue: 3 } }, outputs: { said: { type: "Object", value: "@outputs('after')" } } }),
+  }, { parameters: { customer: { type: "String", defaultValue: "none" }, times: { type: "Int", defaultValue: 3 } }, outputs: { message: { type: "Object", value: "@outputs('after')" } } }),
 
   slow: plain("slow", {
     prepare: counter,
@@ -57,7 +57,7 @@ export const DEFINITIONS = {
     sum: { type: "Compose", inputs: "done", runAfter: { numbers: ["Succeeded"] } },
   }),
 
-  // Every third turn fails: more than one page of them, and of the others.
+  // Every third iteration fails: more than one page of failed iterations, and of others.
   uneven: plain("uneven", {
     thirds: {
       type: "foreach",
@@ -67,21 +67,21 @@ export const DEFINITIONS = {
     },
   }),
 
-  // Two of the turns are held until somebody says that they may go on: 5 fails then, 9 goes well. Of the rest each seventh fails.
-  held: plain("held", {
-    turns: {
+  // Iterations 5 and 9 wait for a signal; then 5 fails and 9 succeeds. Of the rest every seventh fails.
+  blocked: plain("blocked", {
+    rounds: {
       type: "foreach",
       foreach: "@range(0, 90)",
       runtimeConfiguration: { concurrency: { repetitions: 3 } },
       actions: {
-        ...Object.fromEntries([5, 9].map((turn) => [`held${turn}`, { type: "If", expression: `@equals(item(), ${turn})`, actions: { [`stay${turn}`]: { type: "wait", inputs: { signal: { name: `go${turn}` } } } } }])),
-        part: { type: "Compose", inputs: "@div(1, if(equals(item(), 5), 0, mod(item(), 7)))", runAfter: { held5: ["Succeeded"], held9: ["Succeeded"] } },
+        ...Object.fromEntries([5, 9].map((item) => [`gate${item}`, { type: "If", expression: `@equals(item(), ${item})`, actions: { [`stay${item}`]: { type: "wait", inputs: { signal: { name: `go${item}` } } } } }])),
+        part: { type: "Compose", inputs: "@div(1, if(equals(item(), 5), 0, mod(item(), 7)))", runAfter: { gate5: ["Succeeded"], gate9: ["Succeeded"] } },
       },
     },
   }),
 
-  // Turns side by side end in another order than they begin: the first is the last.
-  beside: plain("beside", {
+  // Concurrent iterations end in another order than they start: the first ends last.
+  parallel: plain("parallel", {
     visit: {
       type: "foreach",
       foreach: [3, 1, 1, 1, 1, 1],
@@ -90,7 +90,7 @@ export const DEFINITIONS = {
     },
   }),
 
-  // Agents, and turns that are written with dots.
+  // Agents, and iterations written with dots.
   drafts: `name: drafts
 agents:
   writer: { description: "Writes." }
@@ -109,7 +109,7 @@ steps:
         - { id: write, agent: writer, instructions: "Write." }
 `,
 
-  // A server does not run programs by itself: it waits for a worker.
+  // The server does not execute programs itself by default; the task waits for a worker.
   pressed: `apiVersion: noetl.io/v2
 kind: Playbook
 metadata: { name: pressed }
@@ -147,7 +147,7 @@ workflow:
   }),
 };
 
-/** What models say to the agents of `drafts`. */
+/** The scripted model replies for the agents of `drafts`. */
 export const SCRIPT = `model:
   - { when: { step: "cycle.*.write" }, reply: "A draft.", usage: { inputTokens: 1000, outputTokens: 200 } }
   - when: { step: "cycle.0.judge" }

@@ -1,4 +1,4 @@
-// Rules of the page that the compiler does not know.
+// Rules of the web UI that the compiler does not check.
 
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -16,8 +16,8 @@ function files(folder: string): string[] {
 
 const sources = files(join(root, "src")).map((path): [string, string] => [path, readFileSync(path, "utf8")]);
 
-describe("all data are text nodes", () => {
-  // Written so that this file does not hold them itself.
+describe("all data is rendered as text nodes", () => {
+  // Concatenated so that this file does not contain the words itself.
   const forbidden = ["dangerously" + "SetInnerHTML", "inner" + "HTML", "outer" + "HTML", "insertAdjacent" + "HTML", "document" + ".write", "ev" + "al(", "new Func" + "tion", "java" + "script:"];
   for (const word of forbidden) {
     it(`nothing uses ${word}`, () => {
@@ -26,13 +26,13 @@ describe("all data are text nodes", () => {
   }
 });
 
-describe("nothing comes from elsewhere", () => {
-  it("no source names another host", () => {
+describe("nothing is loaded from other hosts", () => {
+  it("no source file names another host", () => {
     const allowed = /https?:\/\/(www\.w3\.org|127\.0\.0\.1|localhost|api\.example\.com)/g;
     const found = sources.filter(([, text]) => /https?:\/\/[a-z]/.test(text.replace(allowed, "")));
     expect(found.map(([path]) => path)).toEqual([]);
   });
-  it("the lock file holds no address", () => {
+  it("the lock file contains no URLs", () => {
     expect(readFileSync(join(root, "package-lock.json"), "utf8")).not.toContain("://");
   });
   it("versions are exact", () => {
@@ -42,7 +42,7 @@ describe("nothing comes from elsewhere", () => {
 });
 
 describe("colours", () => {
-  it("are the same names in light, in dark, and as the system has it", () => {
+  it("have the same names in the light, dark and system themes", () => {
     const text = readFileSync(join(root, "src/styles/tokens.css"), "utf8");
     const names = (block: string) => [...block.matchAll(/(--[a-z-]+):\s*(#[0-9a-f]+)/g)].map((match) => match[1]).sort();
     const blocks = [...text.matchAll(/:root[^{]*\{([^}]*)\}/g)].map((match) => match[1] ?? "");
@@ -51,14 +51,14 @@ describe("colours", () => {
     expect(names(dark)).toEqual(names(light));
     expect(dark.replace(/\s+/g, " ")).toBe(system.replace(/\s+/g, " "));
   });
-  it("can be read on their ground", () => {
+  it("have enough contrast with their background", () => {
     const text = readFileSync(join(root, "src/styles/tokens.css"), "utf8");
     const blocks = [...text.matchAll(/:root[^{]*\{([^}]*)\}/g)].map((match) => Object.fromEntries([...(match[1] ?? "").matchAll(/--([a-z-]+):\s*(#[0-9a-f]{6})/g)].map((one) => [one[1] ?? "", one[2] ?? ""])));
     for (const tokens of blocks) {
       for (const name of ["text", "muted", "faint", "accent", "good", "bad", "live", "wait", "warn", "calm", "string", "numeral", "word"]) {
         for (const ground of ["ground", "surface", "sunken", "hover"]) expect(contrast(tokens[name] ?? "", tokens[ground] ?? ""), `${name} on ${ground}`).toBeGreaterThanOrEqual(4.5);
       }
-      for (const name of ["good", "bad", "live", "wait", "warn"]) expect(contrast(tokens[name] ?? "", tokens[`${name}-soft`] ?? ""), `${name} on its own ground`).toBeGreaterThanOrEqual(4.5);
+      for (const name of ["good", "bad", "live", "wait", "warn"]) expect(contrast(tokens[name] ?? "", tokens[`${name}-soft`] ?? ""), `${name} on its soft background`).toBeGreaterThanOrEqual(4.5);
       for (const name of ["muted", "faint", "accent"]) {
         for (const ground of ["bad-soft", "warn-soft", "wait-soft", "chosen"]) expect(contrast(tokens[name] ?? "", tokens[ground] ?? ""), `${name} on ${ground}`).toBeGreaterThanOrEqual(4.5);
       }

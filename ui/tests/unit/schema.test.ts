@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { initial, kindOf, problemsOf, typed, type Schema } from "../../src/lib/schema";
+import { fieldKind, initialValue, parseInput, validate, type Schema } from "../../src/lib/schema";
 
 const form: Schema = {
   type: "object",
@@ -30,31 +30,31 @@ describe("forms", () => {
     [{}, "raw"],
     [{ properties: { a: { type: "string" } } }, "object"],
   ];
-  for (const [schema, kind] of kinds) it(`${JSON.stringify(schema)} is ${kind}`, () => expect(kindOf(schema)).toBe(kind));
+  for (const [schema, kind] of kinds) it(`${JSON.stringify(schema)} is ${kind}`, () => expect(fieldKind(schema)).toBe(kind));
 
-  it("begin with their defaults", () => {
-    expect(initial(form)).toEqual({ amount: 12, who: {}, yes: true });
+  it("start with their defaults", () => {
+    expect(initialValue(form)).toEqual({ amount: 12, who: {}, yes: true });
   });
 
-  it("turn what is typed into values", () => {
-    expect(typed({ type: "number" }, "2.5")).toBe(2.5);
-    expect(typed({ type: "number" }, "much")).toBe("much");
-    expect(typed({ type: "string" }, "")).toBeUndefined();
+  it("convert text to values", () => {
+    expect(parseInput({ type: "number" }, "2.5")).toBe(2.5);
+    expect(parseInput({ type: "number" }, "much")).toBe("much");
+    expect(parseInput({ type: "string" }, "")).toBeUndefined();
   });
 
-  const wrong: [unknown, string[]][] = [
+  const cases: [unknown, string[]][] = [
     [{ decision: "pay", amount: 1 }, []],
     [{}, ["/decision is required", "/amount is required"]],
-    [{ decision: "burn", amount: -1 }, ["/decision must be one of the choices", "/amount must be 0 or more"]],
-    [{ decision: "pay", amount: 1, days: 1.5, note: "too long" }, ["/days must be a whole number", "/note takes at most 5 characters, not 8"]],
-    [{ decision: "pay", amount: 1, "a/b": ["x", "y", "z"] }, ["/a~1b takes at most 2"]],
-    [{ decision: "pay", amount: 1, who: { name: "x" } }, ["/who/name needs at least 2 characters"]],
+    [{ decision: "burn", amount: -1 }, ["/decision must be one of the allowed values", "/amount must be at least 0"]],
+    [{ decision: "pay", amount: 1, days: 1.5, note: "too long" }, ["/days must be an integer", "/note must have at most 5 characters, has 8"]],
+    [{ decision: "pay", amount: 1, "a/b": ["x", "y", "z"] }, ["/a~1b must have at most 2 items"]],
+    [{ decision: "pay", amount: 1, who: { name: "x" } }, ["/who/name must have at least 2 characters"]],
     [{ decision: "pay", amount: 1, who: {} }, ["/who/name is required"]],
     [{ decision: "pay", amount: 1, free: [1], maybe: null }, []],
   ];
-  for (const [value, said] of wrong) {
-    it(`${JSON.stringify(value)} has ${said.length} problems`, () => {
-      expect(problemsOf(form, value as never).map((one) => `${one.pointer} ${one.message}`)).toEqual(said);
+  for (const [value, expected] of cases) {
+    it(`${JSON.stringify(value)} has ${expected.length} problems`, () => {
+      expect(validate(form, value as never).map((one) => `${one.pointer} ${one.message}`)).toEqual(expected);
     });
   }
 });

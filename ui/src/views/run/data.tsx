@@ -1,7 +1,7 @@
 import type { Json, Run } from "../../api";
+import { Status } from "../../components/common";
+import { JsonBox } from "../../components/json";
 import { brief } from "../../lib/format";
-import { JsonBox } from "../../parts/json";
-import { Status } from "../../parts/small";
 
 export function RunData({ run }: { run: Run }) {
   const steps = Object.entries(run.steps ?? {});
@@ -13,12 +13,12 @@ export function RunData({ run }: { run: Run }) {
       </section>
       <section className="stack tight">
         <h2>Output</h2>
-        {run.output === undefined || run.output === null ? <p className="faint">There is none {run.error ? "because it failed." : "yet."}</p> : <JsonBox value={run.output} />}
+        {run.output === undefined || run.output === null ? <p className="faint">{run.error ? "None: the run failed." : "None yet."}</p> : <JsonBox value={run.output} />}
       </section>
       {run.reply ? (
         <section className="stack tight">
           <h2>Reply</h2>
-          <p className="muted small">What it has answered {run.reply.good ? "" : "as a failure "}before it ended.</p>
+          <p className="muted small">Sent {run.reply.success ? "" : "as a failure "}before the run ended.</p>
           <JsonBox value={run.reply.value} />
         </section>
       ) : null}

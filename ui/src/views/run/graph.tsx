@@ -1,25 +1,25 @@
 import { api, type Graph, type GraphNode, type Run } from "../../api";
 import { useEffect } from "react";
-import { useEvery, useLoad } from "../../api/use";
+import { useInterval, useLoad } from "../../api/hooks";
+import { Empty, Loading, ProblemBox } from "../../components/common";
+import { PlanGraph } from "../../components/graph";
+import { mergeGraphs } from "../../lib/merge-graphs";
 import { hasEnded } from "../../lib/status";
-import { whole } from "../../lib/whole";
-import { PlanGraph } from "../../parts/graph";
-import { Empty, ProblemBox, Waiting } from "../../parts/small";
 
 export default function GraphTab({ run, round, chosen, onChoose }: { run: Run; round: number; chosen: string | null; onChoose(node: GraphNode | null): void }) {
   const id = run.run;
-  // Without it there is still what has happened.
+  // Without the plan, the graph shows only started nodes.
   const plan = useLoad(run.version ? `plan ${run.definition} ${run.version}` : null, (signal) => api.definitionGraph(run.definition, run.version, signal));
   const graph = useLoad(`graph ${id}`, (signal) => api.graph(id, signal));
   useEffect(() => {
     if (round > 0) graph.reload();
   }, [round, graph.reload]);
-  // A long run's events are read in the background: then there is more to see.
-  const unread = graph.value?.notes?.some((note) => note.includes("could be read yet")) ?? false;
-  useEvery(unread ? 1500 : null, graph.reload);
-  if (!graph.value) return graph.problem ? <ProblemBox problem={graph.problem} onRetry={graph.reload} /> : <Waiting lines={6} />;
-  const shown = whole(plan.value, unread ? untimed(graph.value) : graph.value);
-  if (shown.nodes.length === 0) return <Empty title="Nothing has begun yet" />;
+  // The server reads the events of a long run in the background; reload until it has finished.
+  const incomplete = graph.value?.notes?.some((note) => note.includes("read so far")) ?? false;
+  useInterval(incomplete ? 1500 : null, graph.reload);
+  if (!graph.value) return graph.problem ? <ProblemBox problem={graph.problem} onRetry={graph.reload} /> : <Loading lines={6} />;
+  const shown = mergeGraphs(plan.value, incomplete ? withoutDurations(graph.value) : graph.value);
+  if (shown.nodes.length === 0) return <Empty title="Nothing has started yet" />;
   const notes = (graph.value.notes ?? []).slice(1);
   return (
     <>
@@ -31,8 +31,8 @@ export default function GraphTab({ run, round, chosen, onChoose }: { run: Run; r
   );
 }
 
-/** As long as the events are not read, nobody knows how long what has ended has taken. */
-function untimed(graph: Graph): Graph {
+/** Removes the times of ended nodes: their durations are unknown until all events are read. */
+function withoutDurations(graph: Graph): Graph {
   const nodes = graph.nodes.map((node) => {
     if (!node.run || !hasEnded(node.run.status)) return node;
     const { duration_ms, started_at, ...run } = node.run;

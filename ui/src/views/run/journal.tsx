@@ -1,13 +1,13 @@
-// The journal, page by page: what the run is rebuilt from.
+// The journal of a run, page by page. The engine replays it to rebuild the run's state.
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { api, asProblem, type JournalEntry, type Problem } from "../../api";
-import { brief, clock, count as grouped, many, stamp } from "../../lib/format";
-import { JsonBox } from "../../parts/json";
-import { Button, Empty, Field, ProblemBox, Waiting } from "../../parts/small";
+import { Button, Empty, Field, Loading, ProblemBox } from "../../components/common";
+import { JsonBox } from "../../components/json";
+import { brief, clock, count as formatCount, plural, stamp } from "../../lib/format";
 
-const PAGE = 200;
+const PAGE_SIZE = 200;
 
 export function RunJournal({ id, ticks }: { id: string; ticks: number | null }) {
   const [items, setItems] = useState<JournalEntry[] | null>(null);
@@ -21,7 +21,7 @@ export function RunJournal({ id, ticks }: { id: string; ticks: number | null }) 
     (start: number | string | null, fresh: boolean) => {
       if (busy.current) return;
       busy.current = true;
-      api.journal(id, { from: start, limit: PAGE }).then(
+      api.journal(id, { from: start, limit: PAGE_SIZE }).then(
         (page) => {
           setItems((old) => (fresh ? page.items : [...(old ?? []), ...page.items]));
           setNext(page.next ?? null);
@@ -44,7 +44,7 @@ export function RunJournal({ id, ticks }: { id: string; ticks: number | null }) 
   useEffect(() => {
     if (next !== null && count > 0 && last >= count - 20) load(next, false);
   }, [next, last, count, load]);
-  if (items === null) return problem ? <ProblemBox problem={problem} onRetry={() => load(null, true)} /> : <Waiting lines={6} />;
+  if (items === null) return problem ? <ProblemBox problem={problem} onRetry={() => load(null, true)} /> : <Loading lines={6} />;
   return (
     <div className="stack fills-tab">
       <form
@@ -60,10 +60,10 @@ export function RunJournal({ id, ticks }: { id: string; ticks: number | null }) 
           <input type="number" min={0} className="narrow" value={from} onChange={(event) => setFrom(event.target.value)} />
         </Field>
         <Button type="submit" className="below-label">Go</Button>
-        <span className="muted small below-label">{ticks === null ? "" : many(ticks, "tick")}</span>
+        <span className="muted small below-label">{ticks === null ? "" : plural(ticks, "tick")}</span>
       </form>
       {problem ? <ProblemBox problem={problem} /> : null}
-      {count === 0 ? <Empty title="Nothing is kept from here on" /> : null}
+      {count === 0 ? <Empty title="No entries from this tick on" /> : null}
       <div className="panel scroll-list" ref={box}>
         <div style={{ height: rows.getTotalSize(), position: "relative" }}>
           {visible.map((row) => {
@@ -72,7 +72,7 @@ export function RunJournal({ id, ticks }: { id: string; ticks: number | null }) 
             return (
               <div key={row.key} ref={rows.measureElement} data-index={row.index} className="log-item" style={{ transform: `translateY(${row.start}px)` }}>
                 <button type="button" className="log-row journal-row" aria-expanded={open === entry.tick} onClick={() => setOpen(open === entry.tick ? null : entry.tick)}>
-                  <span className="number faint">{grouped(entry.tick)}</span>
+                  <span className="number faint">{formatCount(entry.tick)}</span>
                   <span className="number faint" title={stamp(entry.at)}>{clock(entry.at)}</span>
                   <span className="strong cut">{entry.kind}</span>
                   <span className="mono small muted cut">{brief(entry.body, 140)}</span>

@@ -1,34 +1,34 @@
-// About how many events a run has told, in a few small questions.
+// Finds the approximate sequence number of a run's newest event with a few small requests.
 
 import { api, type Run } from "../../api";
 
-/** Near enough: as many events more are read in one go. */
-const NEAR = 500;
+/** The tolerance of the search: this many further events are read in one page. */
+const TOLERANCE = 500;
 
-/** The server may say it with the run; else it is looked for. Never more than there are. */
+/** Returns the number if the server sends it with the run, else searches for it. Never exceeds the real number. */
 export async function newestSeq(id: string, run: Run, signal?: AbortSignal): Promise<number> {
-  const said = (run as unknown as Record<string, unknown>)["events"];
-  if (typeof said === "number") return said;
-  return newestNear(async (seq) => (await api.events(id, { after: seq - 1, limit: 1 }, signal)).items.length > 0);
+  const total = (run as unknown as Record<string, unknown>)["events"];
+  if (typeof total === "number") return total;
+  return searchNewest(async (seq) => (await api.events(id, { after: seq - 1, limit: 1 }, signal)).items.length > 0);
 }
 
-/** Several places are asked about at once: what takes long is the way to the server. */
-export async function newestNear(isThere: (seq: number) => Promise<boolean>): Promise<number> {
-  let [low, high] = [0, NEAR];
-  for (let probes = [NEAR, NEAR * 16, NEAR * 256, NEAR * 4096]; ; probes = probes.map((seq) => seq * 65_536)) {
-    const there = await Promise.all(probes.map(isThere));
-    const first = there.indexOf(false);
+/** Searches with several concurrent probes per round, because round trips dominate the time. */
+export async function searchNewest(exists: (seq: number) => Promise<boolean>): Promise<number> {
+  let [low, high] = [0, TOLERANCE];
+  for (let probes = [TOLERANCE, TOLERANCE * 16, TOLERANCE * 256, TOLERANCE * 4096]; ; probes = probes.map((seq) => seq * 65_536)) {
+    const found = await Promise.all(probes.map(exists));
+    const first = found.indexOf(false);
     low = (first === -1 ? probes.at(-1) : probes[first - 1]) ?? low;
     if (first !== -1) {
       high = probes[first] ?? high;
       break;
     }
   }
-  while (high - low > NEAR) {
+  while (high - low > TOLERANCE) {
     const step = Math.ceil((high - low) / 6);
     const probes = Array.from({ length: 5 }, (_, at) => low + step * (at + 1)).filter((seq) => seq < high);
-    const there = await Promise.all(probes.map(isThere));
-    const first = there.indexOf(false);
+    const found = await Promise.all(probes.map(exists));
+    const first = found.indexOf(false);
     const base = low;
     low = (first === -1 ? probes.at(-1) : probes[first - 1]) ?? base;
     high = first === -1 ? high : (probes[first] ?? high);

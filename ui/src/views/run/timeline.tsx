@@ -1,19 +1,19 @@
-// Bars over time. What is inside a loop or a scope is asked for when it is opened, a page at a time.
+// The timeline of a run. The contents of loops and scopes are fetched page by page when they are expanded.
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, asProblem, type Problem, type Run, type Step } from "../../api";
-import { useEvery } from "../../api/use";
-import { count, duration, words } from "../../lib/format";
+import { useInterval } from "../../api/hooks";
+import { Button, Empty, Loading, ProblemBox } from "../../components/common";
+import { Icon, Mark } from "../../components/icons";
+import { count, duration, humanize } from "../../lib/format";
 import { useKeys } from "../../lib/keys";
 import { useNow } from "../../lib/now";
 import { hasEnded, tone } from "../../lib/status";
 import { panned, ticks, zoomed, type Span } from "../../lib/timeline";
-import { Icon, Mark } from "../../parts/icons";
-import { Button, Empty, ProblemBox, Waiting } from "../../parts/small";
 
-const PAGE = 100;
-const LEAVES = /^(http|compose|turn_leaf|initializevariable|setvariable|appendto|increment|decrement|noop|wait|delay|terminate|model|shell|python|postgres|sqlite|duckdb)/i;
+const PAGE_SIZE = 100;
+const LEAF_KINDS = /^(http|compose|initializevariable|setvariable|appendto|increment|decrement|noop|wait|delay|terminate|model|shell|python|postgres|sqlite|duckdb)/i;
 
 interface Branch {
   items: Step[];
@@ -21,27 +21,27 @@ interface Branch {
   loading: boolean;
 }
 
-type Row = { kind: "step"; step: Step; depth: number } | { kind: "more"; parent: string; depth: number };
+type TimelineRow = { kind: "step"; step: Step; depth: number } | { kind: "more"; parent: string; depth: number };
 
 export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: number; chosen: string | null; onChoose(path: string): void }) {
   const [branches, setBranches] = useState<Record<string, Branch>>({});
-  const [open, setOpen] = useState<Set<string>>(() => new Set(chosen ? around(chosen) : []));
+  const [open, setOpen] = useState<Set<string>>(() => new Set(chosen ? ancestors(chosen) : []));
   const [problem, setProblem] = useState<Problem | null>(null);
   const [dropped, setDropped] = useState(0);
-  const [unread, setUnread] = useState(false);
+  const [incomplete, setIncomplete] = useState(false);
   const now = useNow();
   const box = useRef<HTMLDivElement>(null);
   const load = useCallback(
     (parent: string, from: number | string | null) => {
       setBranches((old) => ({ ...old, [parent]: { items: old[parent]?.items ?? [], next: old[parent]?.next ?? null, loading: true } }));
-      api.steps(run.run, { parent, from, limit: PAGE }).then(
+      api.steps(run.run, { parent, from, limit: PAGE_SIZE }).then(
         (page) => {
           setBranches((old) => {
             const before = from === null ? [] : (old[parent]?.items ?? []);
             return { ...old, [parent]: { items: [...before, ...page.items], next: page.next ?? null, loading: false } };
           });
           setDropped(page.dropped ?? 0);
-          setUnread(page.partial ?? false);
+          setIncomplete(page.partial ?? false);
           setProblem(null);
         },
         (error: unknown) => setProblem(asProblem(error)),
@@ -53,18 +53,18 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
     load("", null);
     for (const parent of open) load(parent, null);
   }, [load, round]); // eslint-disable-line
-  // What is chosen elsewhere is to be seen here: whatever is around it is opened.
+  // Expand the ancestors of a step that was selected elsewhere.
   useEffect(() => {
-    const missing = chosen ? around(chosen).filter((path) => !open.has(path)) : [];
+    const missing = chosen ? ancestors(chosen).filter((path) => !open.has(path)) : [];
     if (missing.length === 0) return;
     setOpen(new Set([...open, ...missing]));
     for (const parent of missing) if (!branches[parent]) load(parent, null);
   }, [chosen]); // eslint-disable-line
-  useEvery(unread ? 700 : null, () => {
+  useInterval(incomplete ? 700 : null, () => {
     load("", null);
     for (const parent of open) load(parent, null);
   });
-  const rows = useMemo(() => flattened(branches, open), [branches, open]);
+  const rows = useMemo(() => flattenRows(branches, open), [branches, open]);
 
   const start = Date.parse(run.created_at);
   const end = hasEnded(run.status) ? Math.max(start + 1, start + run.duration_ms, Date.parse(run.changed_at) || 0) : now;
@@ -89,21 +89,21 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
     }
     setOpen(next);
   };
-  if (!branches[""] || (branches[""].loading && branches[""].items.length === 0)) return problem ? <ProblemBox problem={problem} onRetry={() => load("", null)} /> : <Waiting lines={6} />;
-  if (rows.length === 0 && unread) return <Waiting lines={6} />;
-  if (rows.length === 0) return <Empty title="Nothing has begun yet" />;
+  if (!branches[""] || (branches[""].loading && branches[""].items.length === 0)) return problem ? <ProblemBox problem={problem} onRetry={() => load("", null)} /> : <Loading lines={6} />;
+  if (rows.length === 0 && incomplete) return <Loading lines={6} />;
+  if (rows.length === 0) return <Empty title="Nothing has started yet" />;
   const length = span.to - span.from;
   const left = (at: number) => ((at - span.from) / length) * 100;
   return (
     <div className="stack fills-tab">
       {problem ? <ProblemBox problem={problem} /> : null}
-      {dropped > 0 ? <p className="small muted">{count(dropped)} early entries inside of turns are not at hand any more; the tab Loops has the turns.</p> : null}
+      {dropped > 0 ? <p className="small muted">{count(dropped)} entries of early iterations are no longer available here; see the Loops tab.</p> : null}
       <div className="panel timeline">
         <div className="timeline-head">
           <span className="row small muted">
-            <Button look="quiet" className="small" icon="plus" aria-label="Zoom in" onClick={() => zoom(0.6)} />
-            <Button look="quiet" className="small" icon="minus" aria-label="Zoom out" onClick={() => zoom(1.6)} />
-            <Button look="quiet" className="small" icon="fit" aria-label="Show all" onClick={() => setWindow(null)} />
+            <Button variant="quiet" className="small" icon="plus" aria-label="Zoom in" onClick={() => zoom(0.6)} />
+            <Button variant="quiet" className="small" icon="minus" aria-label="Zoom out" onClick={() => zoom(1.6)} />
+            <Button variant="quiet" className="small" icon="fit" aria-label="Show all" onClick={() => setWindow(null)} />
           </span>
           <div className="timeline-axis" aria-hidden="true">
             {ticks(span, start, document.documentElement.clientWidth < 700 ? 3 : 8).map(({ at, after }) => (
@@ -133,20 +133,20 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
               const took = hasEnded(step.status) ? (step.duration_ms ?? 0) : Math.max(step.duration_ms ?? 0, now - began);
               const [from, to] = [Math.max(-2, left(began)), Math.min(102, left(began + took))];
               const inside = branches[step.path];
-              const folds = !LEAVES.test(step.kind) && !(inside && !inside.loading && inside.items.length === 0);
+              const folds = !LEAF_KINDS.test(step.kind) && !(inside && !inside.loading && inside.items.length === 0);
               return (
                 <div key={step.path} className={`timeline-row tone-${tone(step.status)} ${step.path === chosen ? "chosen" : ""}`} style={at}>
                   <span className="timeline-name" style={{ paddingLeft: 6 + depth * 14 }}>
                     {folds ? (
-                      <button type="button" className="fold-button" aria-expanded={open.has(step.path)} aria-label={`What is in ${step.path}`} onClick={() => toggle(step.path)}>
+                      <button type="button" className="fold-button" aria-expanded={open.has(step.path)} aria-label={`${open.has(step.path) ? "Collapse" : "Expand"} ${step.path}`} onClick={() => toggle(step.path)}>
                         <Icon name={open.has(step.path) ? "down" : "right"} size={11} />
                       </button>
                     ) : (
                       <i className="fold-space" />
                     )}
-                    <button type="button" className="name-button" title={`${step.path}, ${step.kind}, ${words(step.status)}`} onClick={() => onChoose(step.path)}>
+                    <button type="button" className="name-button" title={`${step.path}, ${step.kind}, ${humanize(step.status)}`} onClick={() => onChoose(step.path)}>
                       <Mark status={step.status} size={14} />
-                      <span className="cut">{step.kind === "turn" ? `turn ${turnOf(step.path)}` : step.name || step.path}</span>
+                      <span className="cut">{step.kind === "iteration" ? `iteration ${iterationNumber(step.path)}` : step.name || step.path}</span>
                     </button>
                   </span>
                   <span className="timeline-track" onClick={() => onChoose(step.path)}>
@@ -154,7 +154,7 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
                       <>
                         <i style={{ left: `${from}%`, width: `max(3px, ${Math.max(0, to - from)}%)` }} />
                         <b className={to > 80 ? "before" : ""} style={to > 80 ? { right: `${100 - from}%` } : { left: `${Math.max(from, to)}%` }}>
-                          {duration(took)}{(step.attempts ?? 1) > 1 ? ` · ${step.attempts} tries` : ""}
+                          {duration(took)}{(step.attempts ?? 1) > 1 ? ` · ${step.attempts} attempts` : ""}
                         </b>
                       </>
                     ) : null}
@@ -169,23 +169,23 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
   );
 }
 
-/** `a[3]` or, in the playbooks' own spelling, `a.3` is turn 3. */
-function turnOf(path: string): string {
+/** Returns the number of an iteration: 3 for `a[3]` and for `a.3`, as some dialects write it. */
+function iterationNumber(path: string): string {
   return /(\d+)\]?$/.exec(path)?.[1] ?? path;
 }
 
-/** `a[3].b` stands in `a[3]`, which stands in `a`. */
-export function around(path: string): string[] {
+/** Returns the paths that contain a path: `a` and `a[3]` for `a[3].b`. */
+export function ancestors(path: string): string[] {
   return [...path.matchAll(/[.[]/g)].map((match) => path.slice(0, match.index)).filter((part) => part !== "");
 }
 
-export function flattened(branches: Record<string, Branch>, open: Set<string>, parent = "", depth = 0): Row[] {
+export function flattenRows(branches: Record<string, Branch>, open: Set<string>, parent = "", depth = 0): TimelineRow[] {
   const branch = branches[parent];
   if (!branch || depth > 40) return [];
-  const rows: Row[] = [];
+  const rows: TimelineRow[] = [];
   for (const step of branch.items) {
     rows.push({ kind: "step", step, depth });
-    if (open.has(step.path)) rows.push(...flattened(branches, open, step.path, depth + 1));
+    if (open.has(step.path)) rows.push(...flattenRows(branches, open, step.path, depth + 1));
   }
   if (branch.next !== null) rows.push({ kind: "more", parent, depth });
   return rows;
@@ -197,7 +197,7 @@ function useWheelZoom(box: React.RefObject<HTMLDivElement | null>, span: Span, z
   useEffect(() => {
     const element = box.current;
     if (!element) return undefined;
-    // Not passive: a zoom must not zoom the whole page as well.
+    // Not passive, so that zooming the timeline does not zoom the browser page.
     const wheel = (event: WheelEvent) => {
       const { span: shown, zoom: change, pan: move } = current.current;
       const track = element.querySelector(".timeline-track")?.getBoundingClientRect();

@@ -1,25 +1,25 @@
-// What a run has told of one place: the server looks for it, from the time on at which it began.
+// The events of one step or iteration. The server filters them by path and start time.
 
 import { api } from "./index";
 import { isEvent } from "./types";
 import type { Event, Json, Step } from "./types";
 import type { EventOf } from "./events";
 
-type End = EventOf<"step.done" | "step.failed" | "step.skipped" | "loop.iteration.done">;
+type EndEvent = EventOf<"step.done" | "step.failed" | "step.skipped" | "loop.iteration.done">;
 
-/** Pages that are asked for at most: each of them looks at thousands of events. */
-const PAGES = 20;
+/** The maximum number of page requests: the server scans thousands of events for each. */
+const MAX_PAGES = 20;
 
-export interface Values {
+export interface StepValues {
   input?: Json;
   output?: Json;
 }
 
-/** The events of a place and of what is inside of it, until it has ended. */
+/** Fetches the events of a path and of everything inside it, until the path has ended. */
 export async function eventsAt(run: string, path: string, since: string | null | undefined, signal: AbortSignal): Promise<Event[]> {
   const found: Event[] = [];
   let after: number | string = 0;
-  for (let page = 0; page < PAGES; page += 1) {
+  for (let page = 0; page < MAX_PAGES; page += 1) {
     const { items, next } = await api.events(run, { path, since: since ?? null, after, limit: 500 }, signal);
     found.push(...items.filter((event) => event.path !== ""));
     if (next === null || next === undefined || found.some((event) => event.path === path && isEnd(event))) break;
@@ -28,15 +28,15 @@ export async function eventsAt(run: string, path: string, since: string | null |
   return found;
 }
 
-function isEnd(event: Event): event is Event & End {
+function isEnd(event: Event): event is Event & EndEvent {
   return isEvent(event, "step.done", "step.failed", "step.skipped", "loop.iteration.done");
 }
 
-/** What went in and came out. A step that is one task has what the task was given. */
-export function valuesOf(events: Event[], path: string): Values {
+/** Extracts the input and output of a step. A step that consists of one task takes the input of the task. */
+export function stepValues(events: Event[], path: string): StepValues {
   const last = (mine: Event[], keys: string[]): Json | undefined => {
-    const said = mine.flatMap((event) => keys.map((key) => event[key] as Json | undefined)).filter((value) => value !== undefined && value !== null);
-    return said.at(-1);
+    const values = mine.flatMap((event) => keys.map((key) => event[key] as Json | undefined)).filter((value) => value !== undefined && value !== null);
+    return values.at(-1);
   };
   const own = events.filter((event) => event.path === path);
   const tasks = events.filter((event) => event.type.startsWith("task."));
@@ -45,8 +45,8 @@ export function valuesOf(events: Event[], path: string): Values {
   return { ...(input === undefined ? {} : { input }), ...(output === undefined ? {} : { output }) };
 }
 
-/** The steps right inside of a place, in order, as the timeline has them. */
-export function stepsOf(events: Event[], parent: string): Step[] {
+/** Builds the direct child steps of a path from its events, in order and in the shape of the timeline. */
+export function childSteps(events: Event[], parent: string): Step[] {
   const steps = new Map<string, Step>();
   for (const event of events) {
     const rest = event.path.startsWith(`${parent}.`) ? event.path.slice(parent.length + 1) : "";

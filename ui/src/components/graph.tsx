@@ -1,25 +1,25 @@
-// The plan as a graph, with what a run has made of it.
+// The graph of a plan, annotated with the state of a run.
 
 import { Background, BackgroundVariant, Controls, Handle, MarkerType, Position, ReactFlow, type Edge, useReactFlow, useStore, type Node, type NodeProps } from "@xyflow/react";
 import "@xyflow/react/dist/style.css";
 import "../styles/graph.css";
 import { createContext, useContext, useEffect, useMemo } from "react";
 import { api } from "../api";
-import type { Graph, GraphNode } from "../api/types";
-import { useLoad } from "../api/use";
-import { count, duration, many, words } from "../lib/format";
-import { edgeLabel, isAfterFailure, leadsBack, place, type Box } from "../lib/layout";
+import type { Graph, GraphNode, NodeIterations } from "../api/types";
+import { useLoad } from "../api/hooks";
+import { count, duration, humanize, plural } from "../lib/format";
+import { backEdgeTest, edgeLabel, isAfterFailure, layoutGraph, type Box } from "../lib/layout";
 import { isLoop, loopPath } from "../lib/loops";
 import { hasEnded, tone } from "../lib/status";
 import { Icon, Mark } from "./icons";
 import { ProgressStrip } from "./strip";
 
-interface Surroundings {
+interface GraphState {
   run: string | null;
   chosen: string | null;
 }
 
-const Around = createContext<Surroundings>({ run: null, chosen: null });
+const GraphContext = createContext<GraphState>({ run: null, chosen: null });
 
 interface GraphProps {
   graph: Graph;
@@ -31,16 +31,16 @@ interface GraphProps {
 type BoxNode = Node<{ box: Box }>;
 
 export function PlanGraph({ graph, run = null, chosen = null, onChoose }: GraphProps) {
-  // The places depend on the plan only: a run that goes on must not make the boxes jump.
+  // The layout depends on the plan only, so that boxes do not move while the run progresses.
   const shape = JSON.stringify([graph.nodes.map((node) => [node.id, node.parent, node.kind, isLoop(node)]), graph.edges.map((edge) => [edge.from, edge.to])]);
-  const placed = useMemo(() => place(graph), [shape]); // eslint-disable-line
-  const back = useMemo(() => leadsBack(placed.boxes), [placed]);
+  const laidOut = useMemo(() => layoutGraph(graph), [shape]); // eslint-disable-line
+  const isBackEdge = useMemo(() => backEdgeTest(laidOut.boxes), [laidOut]);
   const byId = useMemo(() => new Map(graph.nodes.map((node) => [node.id, node])), [graph]);
   const nodes = useMemo<BoxNode[]>(
     () =>
-      placed.boxes.map((box) => ({
+      laidOut.boxes.map((box) => ({
         id: box.id,
-        type: typeOf(box),
+        type: nodeType(box),
         position: { x: box.x, y: box.y },
         ...(box.parent ? { parentId: box.parent } : {}),
         width: box.width,
@@ -51,9 +51,9 @@ export function PlanGraph({ graph, run = null, chosen = null, onChoose }: GraphP
         connectable: false,
         selectable: true,
         selected: box.id === chosen,
-        ariaLabel: `${box.node.name}, ${box.node.kind}, ${byId.get(box.id)?.run?.status ?? "not begun"}`,
+        ariaLabel: `${box.node.name}, ${box.node.kind}, ${byId.get(box.id)?.run?.status ?? "not started"}`,
       })),
-    [placed, byId, chosen],
+    [laidOut, byId, chosen],
   );
   const edges = useMemo<Edge[]>(
     () =>
@@ -61,14 +61,14 @@ export function PlanGraph({ graph, run = null, chosen = null, onChoose }: GraphP
         .filter((edge) => byId.has(edge.from) && byId.has(edge.to))
         .map((edge, at) => {
           const label = edgeLabel(edge);
-          const taken = byId.get(edge.to)?.run !== undefined;
+          const followed = byId.get(edge.to)?.run !== undefined;
           return {
             id: `${at} ${edge.from} ${edge.to}`,
             source: edge.from,
             target: edge.to,
             type: "smoothstep",
-            ...(back(edge.from, edge.to) ? { sourceHandle: "side-out", targetHandle: "side-in" } : {}),
-            className: `${isAfterFailure(edge) ? "after-failure" : ""} ${taken ? "taken" : ""}`,
+            ...(isBackEdge(edge.from, edge.to) ? { sourceHandle: "side-out", targetHandle: "side-in" } : {}),
+            className: `${isAfterFailure(edge) ? "after-failure" : ""} ${followed ? "followed" : ""}`,
             ...(label ? { label: label.length > 42 ? `${label.slice(0, 41)}…` : label } : {}),
             markerEnd: { type: MarkerType.ArrowClosed, width: 14, height: 14 },
             focusable: false,
@@ -76,10 +76,10 @@ export function PlanGraph({ graph, run = null, chosen = null, onChoose }: GraphP
             zIndex: 2,
           };
         }),
-    [graph, byId, back],
+    [graph, byId, isBackEdge],
   );
   return (
-    <Around.Provider value={{ run, chosen }}>
+    <GraphContext.Provider value={{ run, chosen }}>
       <ReactFlow
         nodes={nodes}
         edges={edges}
@@ -104,22 +104,22 @@ export function PlanGraph({ graph, run = null, chosen = null, onChoose }: GraphP
         <Refit />
         <Controls showInteractive={false} position="bottom-left" />
       </ReactFlow>
-    </Around.Provider>
+    </GraphContext.Provider>
   );
 }
 
-/** The panel at the side takes room: the whole graph stays in view. */
+/** Fits the whole graph into view again when the side panel changes the width. */
 function Refit() {
   const { fitView } = useReactFlow();
   const width = useStore((store) => store.width);
   useEffect(() => {
-    const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-    void fitView({ padding: 0.12, maxZoom: 1, minZoom: 0.35, duration: still ? 0 : 160 });
+    const reducedMotion = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    void fitView({ padding: 0.12, maxZoom: 1, minZoom: 0.35, duration: reducedMotion ? 0 : 160 });
   }, [width, fitView]);
   return null;
 }
 
-function typeOf(box: Box): string {
+function nodeType(box: Box): string {
   if (box.group || isLoop(box.node)) return "group_box";
   if (box.node.kind === "choice") return "choice_box";
   if (box.node.kind === "event" || box.node.kind === "outside") return "event_box";
@@ -128,7 +128,7 @@ function typeOf(box: Box): string {
 
 const NODE_TYPES = { step_box: StepBox, group_box: GroupBox, choice_box: ChoiceBox, event_box: EventBox };
 
-function Ends() {
+function Handles() {
   return (
     <>
       <Handle type="target" position={Position.Top} />
@@ -139,25 +139,25 @@ function Ends() {
   );
 }
 
-function look(node: GraphNode): string {
-  return node.run ? `tone-${tone(node.run.status)} began ${hasEnded(node.run.status) ? "" : "goes-on"}` : "tone-calm";
+function boxClass(node: GraphNode): string {
+  return node.run ? `tone-${tone(node.run.status)} started ${hasEnded(node.run.status) ? "" : "in-progress"}` : "tone-calm";
 }
 
 function StepBox({ data, selected }: NodeProps<BoxNode>) {
   const { node } = data.box;
   return (
-    <div className={`box step ${look(node)} ${selected ? "chosen" : ""}`}>
-      <Ends />
+    <div className={`box step ${boxClass(node)} ${selected ? "chosen" : ""}`}>
+      <Handles />
       <Mark status={node.run?.status ?? "pending"} />
       <div className="box-text">
         <strong className="cut" title={node.name}>{node.name}</strong>
-        <span className="cut" title={node.detail}>{said(node)}</span>
+        <span className="cut" title={node.detail}>{stepSummary(node)}</span>
       </div>
     </div>
   );
 }
 
-function said(node: GraphNode): string {
+function stepSummary(node: GraphNode): string {
   const run = node.run;
   if (!run) return node.detail ?? node.kind;
   const parts = [node.kind];
@@ -167,49 +167,49 @@ function said(node: GraphNode): string {
     if (failed > 0) parts.push(`${count(failed)} failed`);
   } else if (run.status === "failed" && run.error) parts.push(run.error);
   if (run.duration_ms !== undefined) parts.push(duration(run.duration_ms));
-  if ((run.attempts ?? 0) > 1) parts.push(`${run.runs > 1 ? "≤ " : ""}${run.attempts} tries`);
+  if ((run.attempts ?? 0) > 1) parts.push(`${run.runs > 1 ? "≤ " : ""}${run.attempts} attempts`);
   return parts.join(" · ");
 }
 
 function GroupBox({ data, selected }: NodeProps<BoxNode>) {
   const { node } = data.box;
-  const { run: id } = useContext(Around);
+  const { run: id } = useContext(GraphContext);
   const loop = isLoop(node);
-  const turns = node.run?.turns;
+  const iterations = node.run?.iterations;
   const path = loopPath(node);
-  const key = id && path && turns && turns.entries <= 1 && turns.ended > 0 ? `strip ${id} ${path} ${Math.floor(turns.ended / Math.max(1, Math.ceil(turns.ended / 400)))} ${node.run?.status}` : null;
+  const key = id && path && iterations && iterations.entries <= 1 && iterations.ended > 0 ? `strip ${id} ${path} ${Math.floor(iterations.ended / Math.max(1, Math.ceil(iterations.ended / 400)))} ${node.run?.status}` : null;
   const strip = useLoad(key, (signal) => api.strip(id ?? "", path ?? "", 60, signal));
   return (
-    <div className={`box group ${loop ? "loop" : ""} ${look(node)} ${selected ? "chosen" : ""}`}>
-      <Ends />
+    <div className={`box group ${loop ? "loop" : ""} ${boxClass(node)} ${selected ? "chosen" : ""}`}>
+      <Handles />
       <header>
         <Mark status={node.run?.status ?? "pending"} />
         <div className="box-text">
           <strong className="cut" title={node.name}>
             {node.name} {loop ? <Icon name="loop" size={12} /> : null}
           </strong>
-          <span className="cut" title={node.detail}>{turns ? turnsSaid(turns) : (node.detail ?? node.kind)}</span>
+          <span className="cut" title={node.detail}>{iterations ? iterationSummary(iterations) : (node.detail ?? node.kind)}</span>
         </div>
         {node.run?.duration_ms !== undefined ? <span className="faint small number">{duration(node.run.duration_ms)}</span> : null}
       </header>
-      {loop && turns ? (
+      {loop && iterations ? (
         strip.value ? (
-          <ProgressStrip strip={strip.value} most={turns.most ?? null} open={!hasEnded(node.run?.status ?? "")} mini />
+          <ProgressStrip strip={strip.value} max={iterations.max_iterations ?? null} open={!hasEnded(node.run?.status ?? "")} mini />
         ) : (
-          <Bar ended={turns.ended} failed={turns.failed} most={turns.entries > 1 ? null : (turns.most ?? null)} />
+          <Bar ended={iterations.ended} failed={iterations.failed} max={iterations.entries > 1 ? null : (iterations.max_iterations ?? null)} />
         )
       ) : null}
     </div>
   );
 }
 
-function turnsSaid(turns: NonNullable<NonNullable<GraphNode["run"]>["turns"]>): string {
-  const ended = turns.reason ? many(turns.ended, "turn") : turns.most && turns.entries <= 1 ? `${count(turns.ended)} of ${count(turns.most)} turns` : many(turns.ended, "turn");
-  return [ended, turns.entries > 1 ? `${count(turns.entries)} entries` : "", turns.failed ? `${count(turns.failed)} failed` : "", turns.reason && !["items", "condition"].includes(turns.reason) ? words(turns.reason) : ""].filter(Boolean).join(" · ");
+function iterationSummary({ ended, failed, entries, max_iterations: max, reason }: NodeIterations): string {
+  const progress = !reason && max && entries <= 1 ? `${count(ended)} of ${count(max)} iterations` : plural(ended, "iteration");
+  return [progress, entries > 1 ? `${count(entries)} entries` : "", failed ? `${count(failed)} failed` : "", reason && !["items", "condition"].includes(reason) ? humanize(reason) : ""].filter(Boolean).join(" · ");
 }
 
-function Bar({ ended, failed, most }: { ended: number; failed: number; most: number | null }) {
-  const all = Math.max(1, most ?? ended);
+function Bar({ ended, failed, max }: { ended: number; failed: number; max: number | null }) {
+  const all = Math.max(1, max ?? ended);
   return (
     <div className="bar" aria-hidden="true">
       <i className="good" style={{ width: `${(Math.max(0, ended - failed) / all) * 100}%` }} />
@@ -220,9 +220,9 @@ function Bar({ ended, failed, most }: { ended: number; failed: number; most: num
 
 function ChoiceBox({ data }: NodeProps<BoxNode>) {
   return (
-    <div className="choice-place">
-      <Ends />
-      <div className={`box choice ${look(data.box.node)}`}>
+    <div className="choice-frame">
+      <Handles />
+      <div className={`box choice ${boxClass(data.box.node)}`}>
         <span>?</span>
       </div>
     </div>
@@ -232,8 +232,8 @@ function ChoiceBox({ data }: NodeProps<BoxNode>) {
 function EventBox({ data, selected }: NodeProps<BoxNode>) {
   const { node } = data.box;
   return (
-    <div className={`box event ${node.kind} ${look(node)} ${selected ? "chosen" : ""}`}>
-      <Ends />
+    <div className={`box event ${node.kind} ${boxClass(node)} ${selected ? "chosen" : ""}`}>
+      <Handles />
       <div className="box-text">
         <strong className="cut" title={node.name}>{node.name}</strong>
         <span className="cut">{node.kind === "outside" ? "outside" : (node.event ?? "event").replaceAll("_", " ")}</span>

@@ -1,9 +1,9 @@
-// Fields for a JSON Schema. What has no field of its own is typed as JSON.
+// Form fields for a JSON Schema. Schemas without a specific field are edited as JSON.
 
 import { useState } from "react";
 import type { FieldProblem, Json } from "../api/types";
-import { asSchema, escaped, kindOf, typed, type Schema } from "../lib/schema";
-import { Button, Field } from "./small";
+import { asSchema, escapePointer, fieldKind, parseInput, type Schema } from "../lib/schema";
+import { Button, Field } from "./common";
 
 interface FormProps {
   schema: Schema;
@@ -13,10 +13,10 @@ interface FormProps {
 }
 
 export function SchemaForm({ schema, value, problems, onChange }: FormProps) {
-  return <Part schema={schema} value={value} pointer="" name="" required problems={problems} onChange={onChange} depth={0} />;
+  return <SchemaField schema={schema} value={value} pointer="" name="" required problems={problems} onChange={onChange} depth={0} />;
 }
 
-interface PartProps extends FormProps {
+interface SchemaFieldProps extends FormProps {
   pointer: string;
   name: string;
   required: boolean;
@@ -25,15 +25,15 @@ interface PartProps extends FormProps {
 
 const INPUTS: Record<string, string> = { date: "date", time: "time", "date-time": "datetime-local", email: "email", uri: "url", password: "password" };
 
-function Part(props: PartProps) {
+function SchemaField(props: SchemaFieldProps) {
   const { schema, value, pointer, name, required, problems, onChange, depth } = props;
-  const kind = kindOf(schema, depth);
+  const kind = fieldKind(schema, depth);
   const label = (schema.title || name || "Answer") + (required && depth > 0 ? " *" : "");
   const problem = problems.filter((one) => one.pointer === pointer || (kind !== "object" && kind !== "list" && one.pointer.startsWith(`${pointer}/`))).map((one) => one.message).join("; ") || null;
-  const hint = hintOf(schema);
+  const hint = schemaHint(schema);
   switch (kind) {
     case "object":
-      return <ObjectPart {...props} />;
+      return <ObjectField {...props} />;
     case "boolean":
       return depth > 0 && !required ? (
         <Field label={label} hint={hint} problem={problem}>
@@ -67,13 +67,13 @@ function Part(props: PartProps) {
         </Field>
       );
     case "list":
-      return <ListPart {...props} label={label} problem={problem} hint={hint} />;
+      return <ListField {...props} label={label} problem={problem} hint={hint} />;
     case "raw":
-      return <RawPart {...props} label={label} problem={problem} hint={hint} />;
+      return <RawField {...props} label={label} problem={problem} hint={hint} />;
     case "long":
       return (
         <Field label={label} hint={hint} problem={problem}>
-          <textarea className="prose" rows={3} value={typeof value === "string" ? value : ""} onChange={(event) => onChange(typed(schema, event.target.value))} />
+          <textarea className="prose" rows={3} value={typeof value === "string" ? value : ""} onChange={(event) => onChange(parseInput(schema, event.target.value))} />
         </Field>
       );
     default: {
@@ -89,7 +89,7 @@ function Part(props: PartProps) {
             min={schema.minimum}
             max={schema.maximum}
             placeholder={schema.examples?.[0] === undefined ? undefined : String(schema.examples[0])}
-            onChange={(event) => onChange(input === "datetime-local" ? zoned(event.target.value) : typed(schema, event.target.value))}
+            onChange={(event) => onChange(input === "datetime-local" ? toIsoTime(event.target.value) : parseInput(schema, event.target.value))}
           />
         </Field>
       );
@@ -97,24 +97,24 @@ function Part(props: PartProps) {
   }
 }
 
-function hintOf(schema: Schema): string {
+function schemaHint(schema: Schema): string {
   const parts = [schema.description];
   if (schema.maxLength !== undefined && schema.maxLength <= 120) parts.push(`at most ${schema.maxLength} characters`);
   if (schema.minimum !== undefined && schema.maximum !== undefined) parts.push(`${schema.minimum} to ${schema.maximum}`);
-  else if (schema.minimum !== undefined) parts.push(`${schema.minimum} or more`);
-  else if (schema.maximum !== undefined) parts.push(`${schema.maximum} or less`);
+  else if (schema.minimum !== undefined) parts.push(`at least ${schema.minimum}`);
+  else if (schema.maximum !== undefined) parts.push(`at most ${schema.maximum}`);
   return parts.filter(Boolean).join(" · ");
 }
 
-function ObjectPart({ schema, value, pointer, name, problems, onChange, depth }: PartProps) {
+function ObjectField({ schema, value, pointer, name, problems, onChange, depth }: SchemaFieldProps) {
   const now = value !== null && typeof value === "object" && !Array.isArray(value) ? value : {};
   const own = problems.filter((one) => one.pointer === pointer).map((one) => one.message).join("; ");
   const fields = Object.entries(schema.properties ?? {}).map(([key, part]) => (
-    <Part
+    <SchemaField
       key={key}
       schema={part}
       value={now[key]}
-      pointer={`${pointer}/${escaped(key)}`}
+      pointer={`${pointer}/${escapePointer(key)}`}
       name={key}
       required={(schema.required ?? []).includes(key)}
       problems={problems}
@@ -145,13 +145,13 @@ function ObjectPart({ schema, value, pointer, name, problems, onChange, depth }:
   );
 }
 
-interface Said {
+interface FieldTexts {
   label: string;
   problem: string | null;
   hint: string;
 }
 
-function ListPart({ schema, value, pointer, problems, onChange, label, problem, hint, depth }: PartProps & Said) {
+function ListField({ schema, value, pointer, problems, onChange, label, problem, hint, depth }: SchemaFieldProps & FieldTexts) {
   const items = asSchema(schema.items) ?? {};
   const list = Array.isArray(value) ? value : [];
   const set = (next: Json[]) => onChange(next.length === 0 && depth > 0 ? undefined : next);
@@ -161,20 +161,20 @@ function ListPart({ schema, value, pointer, problems, onChange, label, problem, 
       {list.map((one, at) => (
         <div key={at} className="row list-item">
           <div className="grow">
-            <Part schema={{ ...items, title: `${at + 1}` }} value={one === null ? undefined : one} pointer={`${pointer}/${at}`} name={String(at)} required problems={problems} depth={depth + 1} onChange={(next) => set(list.map((old, index) => (index === at ? (next ?? "") : old)))} />
+            <SchemaField schema={{ ...items, title: `${at + 1}` }} value={one === null ? undefined : one} pointer={`${pointer}/${at}`} name={String(at)} required problems={problems} depth={depth + 1} onChange={(next) => set(list.map((old, index) => (index === at ? (next ?? "") : old)))} />
           </div>
-          <Button look="quiet" icon="close" aria-label={`Remove ${at + 1}`} onClick={() => set(list.filter((_, index) => index !== at))} />
+          <Button variant="quiet" icon="close" aria-label={`Remove ${at + 1}`} onClick={() => set(list.filter((_, index) => index !== at))} />
         </div>
       ))}
       <div className="row">
-        <Button className="small" icon="plus" onClick={() => set([...list, kindOf(items) === "number" || kindOf(items) === "integer" ? 0 : ""])}>Add</Button>
+        <Button className="small" icon="plus" onClick={() => set([...list, fieldKind(items) === "number" || fieldKind(items) === "integer" ? 0 : ""])}>Add</Button>
         {problem ? <span className="field-problem">{problem}</span> : hint ? <span className="field-hint">{hint}</span> : null}
       </div>
     </fieldset>
   );
 }
 
-function RawPart({ value, onChange, label, problem, hint }: PartProps & Said) {
+function RawField({ value, onChange, label, problem, hint }: SchemaFieldProps & FieldTexts) {
   const [text, setText] = useState(value === undefined ? "" : JSON.stringify(value, null, 2));
   const [wrong, setWrong] = useState<string | null>(null);
   return (
@@ -189,7 +189,7 @@ function RawPart({ value, onChange, label, problem, hint }: PartProps & Said) {
             onChange(event.target.value.trim() === "" ? undefined : (JSON.parse(event.target.value) as Json));
             setWrong(null);
           } catch (error) {
-            setWrong(error instanceof Error ? error.message : "this is no JSON");
+            setWrong(error instanceof Error ? error.message : "invalid JSON");
           }
         }}
       />
@@ -203,7 +203,7 @@ function localTime(text: string): string {
   return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
-function zoned(text: string): string | undefined {
+function toIsoTime(text: string): string | undefined {
   const date = new Date(text);
   return text === "" || Number.isNaN(date.getTime()) ? undefined : date.toISOString();
 }

@@ -1,10 +1,10 @@
-// Hooks for what the server says.
+// React hooks for loading and following server data.
 
 import { useCallback, useEffect, useRef, useState } from "react";
 import { asProblem, isAborted, type Problem, type Query } from "./client";
-import { follow, type Link } from "./follow";
-import { onReach } from "./reach";
-import type { Message } from "./sse";
+import { follow, type StreamState } from "./follow";
+import { onReachabilityChange } from "./reachability";
+import type { SseMessage } from "./sse";
 
 export interface Loaded<T> {
   value: T | null;
@@ -13,7 +13,7 @@ export interface Loaded<T> {
   reload(): void;
 }
 
-/** Loads when `key` changes; keeps the old value while the same thing is loaded again. null loads nothing. */
+/** Loads a value whenever `key` changes and keeps the old value while the same key is reloaded. A null key loads nothing. */
 export function useLoad<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
   const [state, setState] = useState<{ key: string | null; value: T | null; problem: Problem | null; loading: boolean }>({
     key: null,
@@ -40,29 +40,29 @@ export function useLoad<T>(key: string | null, load: (signal: AbortSignal) => Pr
     return () => abort.abort();
   }, [key, round]);
   const reload = useCallback(() => setRound((old) => old + 1), []);
-  // What could not be loaded because nobody answered is asked for again when somebody does.
-  const unanswered = state.problem?.status === 0;
-  useEffect(() => (unanswered ? onReach((reached) => { if (reached) reload(); }) : undefined), [unanswered, reload]);
+  // A load that failed because the server was unreachable is repeated when the server is reachable again.
+  const unreachable = state.problem?.status === 0;
+  useEffect(() => (unreachable ? onReachabilityChange((reachable) => { if (reachable) reload(); }) : undefined), [unreachable, reload]);
   const mine = state.key === key;
   return {
     value: mine ? state.value : null,
-    // What is shown stays, and the page says once for all of it that nobody answers.
-    problem: mine && !(unanswered && state.value !== null) ? state.problem : null,
+    // A value already loaded stays visible; the shell reports once that the server is unreachable.
+    problem: mine && !(unreachable && state.value !== null) ? state.problem : null,
     loading: key !== null && (!mine || state.loading),
     reload,
   };
 }
 
-interface FollowOptions {
+interface StreamOptions {
   query?: Query;
   lastId?: () => string | null;
-  onMessages(messages: Message[]): void;
-  onAgain?(): void;
+  onMessages(messages: SseMessage[]): void;
+  onReconnect?(): void;
 }
 
-/** Follows a stream while the component is there. null follows nothing. */
-export function useFollow(path: string | null, options: FollowOptions): Link {
-  const [link, setLink] = useState<Link>("connecting");
+/** Follows a stream while the component is mounted. A null path follows nothing. */
+export function useStream(path: string | null, options: StreamOptions): StreamState {
+  const [state, setState] = useState<StreamState>("connecting");
   const current = useRef(options);
   current.current = options;
   const query = JSON.stringify(options.query ?? {});
@@ -72,14 +72,14 @@ export function useFollow(path: string | null, options: FollowOptions): Link {
       query: JSON.parse(query) as Query,
       lastId: current.current.lastId?.() ?? null,
       onMessages: (messages) => current.current.onMessages(messages),
-      onAgain: () => current.current.onAgain?.(),
-      onLink: setLink,
+      onReconnect: () => current.current.onReconnect?.(),
+      onState: setState,
     });
   }, [path, query]);
-  return link;
+  return state;
 }
 
-/** At most one call in `ms`, the last one never lost. */
+/** Calls `call` at most once per `ms`; the last request is never dropped. */
 export function useThrottled(call: () => void, ms: number): () => void {
   const current = useRef(call);
   current.current = call;
@@ -103,8 +103,8 @@ export function useThrottled(call: () => void, ms: number): () => void {
   }, [ms]);
 }
 
-/** Calls again and again while somebody looks. */
-export function useEvery(ms: number | null, call: () => void): void {
+/** Calls `call` every `ms` while the tab is visible. */
+export function useInterval(ms: number | null, call: () => void): void {
   const current = useRef(call);
   current.current = call;
   useEffect(() => {

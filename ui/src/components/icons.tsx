@@ -1,4 +1,4 @@
-// Small drawings of the page's own; all are 16 by 16 and take the colour of the text.
+// The icons of the web UI: 16 by 16, in the current text colour.
 
 import type { ReactNode } from "react";
 
@@ -195,7 +195,7 @@ export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
   );
 }
 
-/** A drum with a rope around it. */
+/** The logo: a drum with a rope around it. */
 export function Logo() {
   return (
     <svg className="logo" width="22" height="22" viewBox="0 0 32 32" aria-hidden="true">

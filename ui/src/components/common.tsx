@@ -1,19 +1,19 @@
-// Small parts that every view uses.
+// Basic components shared by all views.
 
 import { useEffect, useRef, useState, type ButtonHTMLAttributes, type ReactNode } from "react";
 import { asProblem, type Problem } from "../api/client";
-import type { FieldProblem, Report } from "../api/types";
-import { ago, duration, stamp, words } from "../lib/format";
+import type { DefinitionProblem, FieldProblem } from "../api/types";
+import { ago, duration, humanize, stamp } from "../lib/format";
 import { useNow } from "../lib/now";
 import { hasEnded, tone } from "../lib/status";
 import { Icon, Mark, type IconName } from "./icons";
 
-/** A mark and a word; the colour only helps. */
+/** A status as an icon and a label; colour is never the only signal. */
 export function Status({ status, word = true }: { status: string; word?: boolean }) {
   return (
-    <span className={`status tone-${tone(status)}`} title={word ? undefined : words(status)}>
+    <span className={`status tone-${tone(status)}`} title={word ? undefined : humanize(status)}>
       <Mark status={status} />
-      <span className={word ? "" : "unseen"}>{words(status)}</span>
+      <span className={word ? "" : "visually-hidden"}>{humanize(status)}</span>
     </span>
   );
 }
@@ -22,7 +22,7 @@ export function Pill({ status }: { status: string }) {
   return (
     <span className={`pill tone-${tone(status)}`}>
       <Mark status={status} />
-      {words(status)}
+      {humanize(status)}
     </span>
   );
 }
@@ -36,8 +36,8 @@ export function Ago({ at }: { at: string | null | undefined }) {
   );
 }
 
-/** How long it took, or has taken so far: ticks while it goes on. */
-export function Took({ status, startedAt, ms }: { status: string; startedAt: string | null | undefined; ms: number | null | undefined }) {
+/** The duration, updated every second until the status is final. */
+export function Elapsed({ status, startedAt, ms }: { status: string; startedAt: string | null | undefined; ms: number | null | undefined }) {
   const now = useNow();
   const open = !hasEnded(status) && startedAt;
   return <span className="number">{duration(open ? Math.max(ms ?? 0, now - Date.parse(startedAt)) : ms)}</span>;
@@ -45,12 +45,12 @@ export function Took({ status, startedAt, ms }: { status: string; startedAt: str
 
 type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
   icon?: IconName;
-  look?: "plain" | "primary" | "danger" | "quiet";
+  variant?: "plain" | "primary" | "danger" | "quiet";
 };
 
-export function Button({ icon, look = "plain", className = "", children, type = "button", ...rest }: ButtonProps) {
+export function Button({ icon, variant = "plain", className = "", children, type = "button", ...rest }: ButtonProps) {
   return (
-    <button type={type} className={`button ${look} ${children ? "" : "only-icon"} ${className}`} {...rest}>
+    <button type={type} className={`button ${variant} ${children ? "" : "only-icon"} ${className}`} {...rest}>
       {icon ? <Icon name={icon} /> : null}
       {children}
     </button>
@@ -80,10 +80,10 @@ async function copyText(value: string): Promise<boolean> {
     await navigator.clipboard.writeText(value);
     return true;
   } catch {
-    // Not a secure address: the old way.
+    // The clipboard API needs a secure context; fall back to execCommand.
     const area = document.createElement("textarea");
     area.value = value;
-    area.className = "unseen";
+    area.className = "visually-hidden";
     document.body.append(area);
     area.select();
     const done = document.execCommand("copy");
@@ -92,11 +92,11 @@ async function copyText(value: string): Promise<boolean> {
   }
 }
 
-export function isReport(problem: Report | FieldProblem): problem is Report {
+export function isDefinitionProblem(problem: DefinitionProblem | FieldProblem): problem is DefinitionProblem {
   return "line" in problem;
 }
 
-/** What went wrong, why, and what to do next. */
+/** An error with its details and the hint how to fix it. */
 export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
   return (
     <div className="problem" role="alert">
@@ -106,7 +106,7 @@ export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: (
         {problem.where ? <p className="mono small">{problem.where}</p> : null}
         {problem.problems.map((one, at) => (
           <p key={at}>
-            {isReport(one) ? <span className="mono small">{`${one.line}:${one.column} `}</span> : <span className="mono small">{one.pointer || "/"} </span>}
+            {isDefinitionProblem(one) ? <span className="mono small">{`${one.line}:${one.column} `}</span> : <span className="mono small">{one.pointer || "/"} </span>}
             {one.message}
           </p>
         ))}
@@ -133,7 +133,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-export function Waiting({ lines = 3 }: { lines?: number }) {
+export function Loading({ lines = 3 }: { lines?: number }) {
   return (
     <div className="skeleton" aria-label="Loading" role="status">
       {Array.from({ length: lines }, (_, at) => (
@@ -150,7 +150,7 @@ interface DialogProps {
   wide?: boolean;
 }
 
-/** The browser's own: it keeps the focus inside and gives it back. */
+/** A native modal dialog: the browser traps the focus and restores it on close. */
 export function Dialog({ title, onClose, children, wide = false }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
@@ -175,7 +175,7 @@ export function Dialog({ title, onClose, children, wide = false }: DialogProps) 
       <div className="dialog-in">
         <header>
           <h2>{title}</h2>
-          <Button look="quiet" icon="close" onClick={onClose} aria-label="Close" />
+          <Button variant="quiet" icon="close" onClick={onClose} aria-label="Close" />
         </header>
         {children}
       </div>
@@ -202,7 +202,7 @@ interface TabsProps {
 
 export function Tabs({ label, tabs, current, onChoose }: TabsProps) {
   const bar = useRef<HTMLDivElement>(null);
-  // Where there is no room for all of them, the chosen one is to be seen.
+  // Scroll the selected tab into view if the tabs overflow.
   useEffect(() => {
     const [box, chosen] = [bar.current, bar.current?.querySelector<HTMLElement>('[aria-selected="true"]')];
     if (!box || !chosen) return;
@@ -266,7 +266,7 @@ export function Search({ value, onChange, placeholder, id = "search" }: { value:
   return (
     <label className="search">
       <Icon name="search" />
-      <span className="unseen">{placeholder}</span>
+      <span className="visually-hidden">{placeholder}</span>
       <input
         id={id}
         type="search"
@@ -284,18 +284,18 @@ export function Search({ value, onChange, placeholder, id = "search" }: { value:
   );
 }
 
-interface DeedProps {
+interface ActionDialogProps {
   title: string;
-  verb: string;
+  confirm: string;
   danger?: boolean;
   children: ReactNode;
   onClose(): void;
-  /** Closes when it is done; what it throws is shown. */
-  deed(): Promise<void>;
+  /** The dialog closes when the action succeeds and shows the error when it fails. */
+  action(): Promise<void>;
 }
 
-/** A question before something is done that cannot be taken back. */
-export function DeedDialog({ title, verb, danger = false, children, onClose, deed }: DeedProps) {
+/** A dialog that asks for confirmation or input before an action. */
+export function ActionDialog({ title, confirm, danger = false, children, onClose, action }: ActionDialogProps) {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   return (
@@ -306,7 +306,7 @@ export function DeedDialog({ title, verb, danger = false, children, onClose, dee
           event.preventDefault();
           setBusy(true);
           setProblem(null);
-          deed().then(onClose, (error: unknown) => {
+          action().then(onClose, (error: unknown) => {
             setProblem(asProblem(error));
             setBusy(false);
           });
@@ -316,8 +316,8 @@ export function DeedDialog({ title, verb, danger = false, children, onClose, dee
         {problem ? <ProblemBox problem={problem} /> : null}
         <footer>
           <Button onClick={onClose}>Back</Button>
-          <Button type="submit" look={danger ? "danger" : "primary"} disabled={busy}>
-            {verb}
+          <Button type="submit" variant={danger ? "danger" : "primary"} disabled={busy}>
+            {confirm}
           </Button>
         </footer>
       </form>

@@ -1,18 +1,18 @@
-// JSON as a tree that is built only where it is open.
+// A JSON tree that renders only expanded branches.
 
 import { useContext, useState } from "react";
 import { api, asProblem } from "../api";
 import type { Json } from "../api/types";
 import { brief, bytes, count } from "../lib/format";
 import { Icon } from "./icons";
-import { RunOf } from "./run-of";
-import { Copy } from "./small";
+import { Copy } from "./common";
+import { RunContext } from "./run-context";
 
-const AT_ONCE = 100;
-const STRING_MAX = 2000;
+const BATCH_SIZE = 100;
+const MAX_STRING_CHARS = 2000;
 
 export function JsonBox({ value, open = 2 }: { value: Json | undefined; open?: number }) {
-  if (value === undefined) return <p className="faint">nothing</p>;
+  if (value === undefined) return <p className="faint">none</p>;
   return (
     <div className="json-box">
       <Copy text={() => JSON.stringify(value, null, 2)} label="Copy as JSON" />
@@ -30,7 +30,7 @@ interface Reference {
   schema_hint?: string;
 }
 
-/** Large values travel as `{ref: {store, key, checksum, size, schema_hint}}`. */
+/** Returns the reference if the value is one. Large values are sent as `{ref: {store, key, checksum, size, schema_hint}}`. */
 export function reference(value: Json | undefined): Reference | null {
   if (value === null || typeof value !== "object" || Array.isArray(value)) return null;
   const ref = value["ref"];
@@ -49,7 +49,7 @@ function Value({ value, depth, open }: { value: Json; depth: number; open: numbe
       return <span className="word">{String(value)}</span>;
     default: {
       const stored = reference(value);
-      if (stored) return <Stored value={stored} depth={depth} open={open} />;
+      if (stored) return <StoredValue value={stored} depth={depth} open={open} />;
       return <Branch value={value} depth={depth} open={open} />;
     }
   }
@@ -57,47 +57,47 @@ function Value({ value, depth, open }: { value: Json; depth: number; open: numbe
 
 function Text({ value }: { value: string }) {
   const [whole, setWhole] = useState(false);
-  if (value.length <= STRING_MAX || whole) return <span className="string">{JSON.stringify(value)}</span>;
+  if (value.length <= MAX_STRING_CHARS || whole) return <span className="string">{JSON.stringify(value)}</span>;
   return (
     <>
-      <span className="string">{JSON.stringify(value.slice(0, STRING_MAX))}</span>{" "}
+      <span className="string">{JSON.stringify(value.slice(0, MAX_STRING_CHARS))}</span>{" "}
       <button type="button" className="more" onClick={() => setWhole(true)}>
-        … {count(value.length - STRING_MAX)} characters more
+        … {count(value.length - MAX_STRING_CHARS)} more characters
       </button>
     </>
   );
 }
 
-const LOADED_MAX = 8 * 1024 * 1024;
+const MAX_LOAD_BYTES = 8 * 1024 * 1024;
 
-function Stored({ value, depth, open }: { value: Reference; depth: number; open: number }) {
-  const run = useContext(RunOf);
+function StoredValue({ value, depth, open }: { value: Reference; depth: number; open: number }) {
+  const run = useContext(RunContext);
   const [loaded, setLoaded] = useState<{ value: Json } | null>(null);
-  const [said, setSaid] = useState<string | null>(null);
+  const [note, setNote] = useState<string | null>(null);
   if (loaded) return <Value value={loaded.value} depth={depth} open={open} />;
   const load = () => {
-    setSaid("…");
-    api.value(run ?? "", value.key).then((got) => setLoaded({ value: got }), (error: unknown) => setSaid(asProblem(error).detail));
+    setNote("…");
+    api.value(run ?? "", value.key).then((got) => setLoaded({ value: got }), (error: unknown) => setNote(asProblem(error).detail));
   };
-  const small = run !== null && (value.size ?? 0) <= LOADED_MAX;
+  const small = run !== null && (value.size ?? 0) <= MAX_LOAD_BYTES;
   return (
     <>
-      <Kept value={value} /> {said ?? (small ? <button type="button" className="more" onClick={load}>load it</button> : null)}
+      <ReferenceTag value={value} /> {note ?? (small ? <button type="button" className="more" onClick={load}>load</button> : null)}
     </>
   );
 }
 
-function Kept({ value }: { value: Reference }) {
+function ReferenceTag({ value }: { value: Reference }) {
   return (
     <span className="tag" title={value.checksum ?? value.key}>
-      {value.schema_hint ?? "value"} of {value.size === undefined ? "unknown size" : bytes(value.size)}, kept by reference {value.key.slice(0, 12)}…
+      {value.schema_hint ?? "value"} of {value.size === undefined ? "unknown size" : bytes(value.size)}, stored by reference {value.key.slice(0, 12)}…
     </span>
   );
 }
 
 function Branch({ value, depth, open }: { value: Json[] | { [key: string]: Json }; depth: number; open: number }) {
   const [shown, setShown] = useState(depth < open);
-  const [most, setMost] = useState(AT_ONCE);
+  const [visible, setVisible] = useState(BATCH_SIZE);
   const list = Array.isArray(value);
   const size = list ? value.length : Object.keys(value).length;
   const [start, end] = list ? ["[", "]"] : ["{", "}"];
@@ -112,7 +112,7 @@ function Branch({ value, depth, open }: { value: Json[] | { [key: string]: Json 
       </button>
     );
   }
-  const entries: [string, Json][] = list ? value.slice(0, most).map((one, at) => [String(at), one]) : Object.entries(value).slice(0, most);
+  const entries: [string, Json][] = list ? value.slice(0, visible).map((one, at) => [String(at), one]) : Object.entries(value).slice(0, visible);
   return (
     <>
       <button type="button" className="fold" aria-expanded="true" onClick={() => setShown(false)}>
@@ -127,10 +127,10 @@ function Branch({ value, depth, open }: { value: Json[] | { [key: string]: Json 
             <Value value={one} depth={depth + 1} open={open} />
           </li>
         ))}
-        {size > most ? (
+        {size > visible ? (
           <li>
-            <button type="button" className="more" onClick={() => setMost(most + AT_ONCE * 5)}>
-              … {count(size - most)} more
+            <button type="button" className="more" onClick={() => setVisible(visible + BATCH_SIZE * 5)}>
+              … {count(size - visible)} more
             </button>
           </li>
         ) : null}
