@@ -10,8 +10,8 @@ use windlass::{Context, Engine, Event, StepError, Timestamp};
 struct Ask;
 
 #[derive(Event, Serialize, Deserialize)]
-#[event(name = "told", stop)]
-struct Told {
+#[event(name = "time", stop)]
+struct Time {
     at: String,
 }
 
@@ -20,8 +20,8 @@ struct Clerk;
 #[windlass::workflow(name = "clerk")]
 impl Clerk {
     #[step]
-    async fn tell(&self, ctx: Context, _ask: Ask) -> Result<Told, StepError> {
-        Ok(Told { at: ctx.now().to_string() })
+    async fn reply(&self, ctx: Context, _ask: Ask) -> Result<Time, StepError> {
+        Ok(Time { at: ctx.now().to_string() })
     }
 }
 
@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .wrap_adapter(|_run, _definition| Some(Box::new(Onlooker { since: None })))
         .build()?;
     let handle = engine.start(&workflow, Ask).await?;
-    let answer: Told = handle.result().await?;
+    let answer: Time = handle.result().await?;
     println!("the clerk says that it is {}", &answer.at[..10]);
     let mut events = handle.events(0)?;
     while let Some(event) = events.next().await {

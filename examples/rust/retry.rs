@@ -40,7 +40,7 @@ struct Gateway {
 impl Gateway {
     async fn charge(&self, account: &str, _cents: u64) -> Result<(), StepError> {
         if account != "ada" {
-            return Err(StepError::new("NoSuchAccount", format!("nobody is called `{account}`")));
+            return Err(StepError::new("NoSuchAccount", format!("there is no account `{account}`")));
         }
         match self.calls.fetch_add(1, Ordering::SeqCst) {
             0 | 1 => Err(StepError::new("RateLimited", "too many requests")),

@@ -10,13 +10,13 @@ use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 cargo xtask test      formatting, lints, tidiness, all tests; what CI runs
-cargo xtask nightly   the same, then what takes longer: DuckDB, more cases of property tests, more kills
-cargo xtask bench     the figures of the engine, as ratios where there is something to compare with
+cargo xtask nightly   the same, then slower checks: DuckDB, more cases of property tests, more kills
+cargo xtask bench     benchmarks of the engine, as ratios where there is a reference
 cargo xtask compare   this revision against another: rates, instructions, syncs and writes
-cargo xtask ui        builds the page; `--check` compares it with what is committed, and tries it in a browser
-cargo xtask needs     what the tests need of this machine, and how to install what is missing
-cargo xtask tidy      what no other tool checks: dependencies of the core, sizes of files, words
-cargo xtask features  prints the features that the tests turn on, for other cargo commands
+cargo xtask ui        builds the web UI; `--check` compares it with the committed build and tests it in a browser
+cargo xtask needs     lists what the tests need on this machine, and how to install what is missing
+cargo xtask tidy      checks of our own: dependencies of the core, sizes of files, words
+cargo xtask features  prints the features that the tests enable, for other cargo commands
 cargo xtask deny      licences and advisories of the dependencies (needs cargo-deny)";
 
 fn main() -> ExitCode {

@@ -52,7 +52,7 @@ fn report_missing(missing: &[String]) -> bool {
         println!("missing: {one}");
     }
     if !missing.is_empty() {
-        println!("The tests start servers, interpreters and browsers of their own; nothing was run.");
+        println!("The tests start their own servers, interpreters and browsers; nothing was run.");
     }
     missing.is_empty()
 }

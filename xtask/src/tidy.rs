@@ -83,7 +83,9 @@ fn event_literals(name: &str, text: &str, events: &[String]) -> Vec<String> {
 fn core_dependencies(root: &Path) -> Vec<String> {
     let used = dependencies(root, "windlass-core");
     let others = used.into_iter().filter(|name| !CORE_MAY_USE.contains(&name.as_str()));
-    others.map(|name| format!("windlass-core depends on {name}: the reducer knows no such thing")).collect()
+    others
+        .map(|name| format!("windlass-core depends on {name}: the core may only use the crates listed in CORE_MAY_USE"))
+        .collect()
 }
 
 fn layers(root: &Path) -> Vec<String> {
@@ -119,14 +121,14 @@ fn compatibility(root: &Path) -> Vec<String> {
         for (path, name) in tests {
             let location = format!("{document}:{}: {path}", number + 1);
             match fs::read_to_string(root.join(path)) {
-                Err(_) => problems.push(format!("{location} is not there")),
+                Err(_) => problems.push(format!("{location} does not exist")),
                 Ok(file) if !contains_test(path, &file, name) => problems.push(format!("{location} has no `{name}`")),
                 Ok(_) => {}
             }
         }
     }
     if text.is_empty() {
-        problems.push(format!("{document} is not there"));
+        problems.push(format!("{document} does not exist"));
     }
     problems
 }
@@ -167,7 +169,7 @@ fn file_problems(name: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let (lines, max_lines) = (text.lines().count(), if name.contains("/tests/") { MAX_TEST_LINES } else { MAX_LINES });
     if lines > max_lines {
-        problems.push(format!("{name} has {lines} lines: more than {max_lines} are hard to read at a sitting"));
+        problems.push(format!("{name} has {lines} lines: the maximum is {max_lines}; split the file"));
     }
     let core = name.contains("windlass-core/src");
     for (number, line) in text.lines().enumerate() {
@@ -176,7 +178,7 @@ fn file_problems(name: &str, text: &str) -> Vec<String> {
             problems.push(format!("{name}:{}: {word} in the core", number + 1));
         }
         if PLAN_FREE_FOLDERS.iter().any(|folder| name.starts_with(folder)) && line.contains("windlass_core::plan") {
-            problems.push(format!("{name}:{}: tools know no plans", number + 1));
+            problems.push(format!("{name}:{}: tools must not use plans", number + 1));
         }
         if compares_dialect_name(name, line) {
             let location = format!("{name}:{}", number + 1);

@@ -32,7 +32,9 @@ fn lock_names_no_host(folder: &Path) -> bool {
     let lines = lock.lines().enumerate().filter(|(_, line)| line.contains("://"));
     let found: Vec<usize> = lines.map(|(number, _)| number + 1).collect();
     for line in &found {
-        println!("ui/package-lock.json:{line}: an address; `ui/.npmrc` keeps them out, and `funding` may go");
+        println!(
+            "ui/package-lock.json:{line}: contains a URL; `ui/.npmrc` keeps them out, and `funding` may be removed"
+        );
     }
     found.is_empty() && !lock.is_empty()
 }
@@ -49,9 +51,9 @@ fn same_build(folder: &Path) -> bool {
     let differs: Vec<_> = names.into_iter().filter(|name| committed.get(*name) != built.get(*name)).collect();
     for name in &differs {
         let how = match (committed.contains_key(*name), built.contains_key(*name)) {
-            (true, false) => "is committed, but is not built any more",
+            (true, false) => "is committed, but no longer built",
             (false, true) => "is built, but is not committed",
-            _ => "is not what the sources give",
+            _ => "differs from a fresh build",
         };
         println!("ui/dist/{name} {how}");
     }

@@ -20,7 +20,7 @@ impl Address {
     /// Parses and normalizes a URL. The error is a sentence for the model.
     pub(crate) fn parse(text: &str) -> Result<Address, String> {
         let problem = |why: &str| {
-            Err(format!("`{}` is no address for this tool: {why}", truncate_chars(&escape_invisible(text), 200)))
+            Err(format!("`{}` is not a usable address: {why}", truncate_chars(&escape_invisible(text), 200)))
         };
         let text = text.trim();
         if text.contains('\\') || text.chars().any(char::is_control) {

@@ -25,9 +25,9 @@ const MEDIA_TYPES: [(&str, &str); 6] = [
 
 pub const AGENT_FILES: ToolInfo = ToolInfo {
     name: "agent_files",
-    description: "Reads files that an agent is to see: text as text, png, jpg, gif, webp and pdf as base64.",
+    description: "Reads files for an agent's prompt: text as text, png, jpg, gif, webp and pdf as base64.",
     inputs: &[
-        required("folder", "text", "the folder of the workflow, an absolute path; nothing leads out of it"),
+        required("folder", "text", "the folder of the workflow, an absolute path; paths cannot leave it"),
         required("paths", "array of text", "the files, from the folder on"),
         field("lenient", "boolean", "a file that cannot be read is a note, not a failure"),
     ],
@@ -63,7 +63,7 @@ impl Tool for AgentFiles {
         let max_bytes = self.max_file_bytes;
         Box::pin(async move {
             let reading = tokio::task::spawn_blocking(move || read_files(&call.input, max_bytes));
-            let broken = |_| Err(ErrorInfo::new("ContextFiles", "files", "the reading of files was broken off"));
+            let broken = |_| Err(ErrorInfo::new("ContextFiles", "files", "reading the files was interrupted"));
             reading.await.unwrap_or_else(broken).map_or_else(TaskOutcome::failure, TaskOutcome::success)
         })
     }
@@ -101,7 +101,7 @@ fn read_files(input: &Value, max_bytes: u64) -> Result<Value, ErrorInfo> {
         return Ok(Value::list(files));
     }
     Err(ErrorInfo::new("ContextFiles", "files", format!("context files cannot be read: {}", problems.join("; "))).hint(
-        "they are looked for beside the workflow; `contextFiles: lenient` under `x-windlass` makes notes of them",
+        "paths are relative to the workflow's folder; with `contextFiles: lenient` under `x-windlass` unreadable files become notes",
     ))
 }
 

@@ -26,12 +26,12 @@ const MAX_REASON_CHARS: usize = 300;
 
 pub const AGENT_TOOL: ToolInfo = ToolInfo {
     name: "agent_tool",
-    description: "Does what a model has asked for with one of its tools; refusals and failures are texts for the model.",
+    description: "Executes a tool call of a model; denials and failures are returned to the model as text.",
     inputs: &[
         required("tool", "text", "the name of the tool"),
-        field("arguments", "object", "what the model gives it"),
+        field("arguments", "object", "the arguments of the call"),
         field("allow", "array of text", "the tools that the agent may call; all if not given or empty"),
-        field("deny", "array of text", "the tools that it may not call"),
+        field("deny", "array of text", "the tools that it must not call"),
         field(
             "folder",
             "text",
@@ -39,10 +39,10 @@ pub const AGENT_TOOL: ToolInfo = ToolInfo {
         ),
     ],
     outputs: &[
-        field("content", "text", "what the model gets to read"),
-        field("error", "boolean", "it was refused or has failed"),
+        field("content", "text", "the answer to the model"),
+        field("error", "boolean", "the call was denied or has failed"),
     ],
-    errors: &[("input", "the task itself is wrong"), ("cancelled", "nobody wants the answer any more")],
+    errors: &[("input", "the task itself is wrong"), ("cancelled", "the call was cancelled")],
 };
 
 /// Calls the tools of a registry, subject to a [`Permission`].
@@ -223,7 +223,7 @@ impl ToolCallerInner {
 
 fn list_names(names: &[String]) -> String {
     match names {
-        [] => "there is none that it may call".to_owned(),
+        [] => "it may call none".to_owned(),
         names => format!("there are: {}", truncate_chars(&names.join(", "), 1000)),
     }
 }
@@ -267,7 +267,7 @@ impl ToolRequest {
 }
 
 fn schema_violation(tool: &str, problem: &str) -> String {
-    format!("the arguments do not fit the schema of `{tool}`: {problem}")
+    format!("the arguments do not match the schema of `{tool}`: {problem}")
 }
 
 impl ToolCallerInner {

@@ -40,7 +40,7 @@ fn with_work_folder(
         });
         match working.await {
             Ok(result) => result.into(),
-            Err(_) => ToolAnswer::error("the work on files was broken off"),
+            Err(_) => ToolAnswer::error("the file operation was interrupted"),
         }
     })
 }
@@ -85,9 +85,9 @@ fn incomplete_note(found: WalkEnd, limit: usize) -> Option<String> {
             Some(format!("… there may be more: only the first {limit} are shown; narrow the search"))
         }
         WalkEnd::TooManyEntries => {
-            Some("… there is too much to look at: not everything was searched; narrow the search".to_owned())
+            Some("… there are too many files: not everything was searched; narrow the search".to_owned())
         }
-        WalkEnd::Stopped => Some("… the search was broken off".to_owned()),
+        WalkEnd::Stopped => Some("… the search was cancelled".to_owned()),
     }
 }
 

@@ -42,32 +42,32 @@ use service::ModelEndpoint;
 /// The description of the tool's inputs, outputs and errors.
 pub const AGENT_MODEL: ToolInfo = ToolInfo {
     name: "agent_model",
-    description: "Asks a model for the next turn of a conversation; it may call tools.",
+    description: "Calls a model for the next turn of a conversation; the model may call tools.",
     inputs: &[
         required("messages", "array", "the conversation: user, assistant and tool messages"),
         field("model", "text", "provider/name, a bare name, or scripted:FILE; else the default of the settings"),
-        field("system", "text", "what the model is told first"),
-        field("tools", "object", "{allow, deny, own}: which tools the model is offered"),
+        field("system", "text", "the system prompt"),
+        field("tools", "object", "{allow, deny, own}: the tools offered to the model"),
         field("require", "text", "the only tool that is offered, and must be called"),
         field("result", "object", "{tool, schema}: the arguments of its calls are checked"),
-        field("temperature, topP, maxTokens", "number", "as the model's interface has them"),
-        field("price", "object", "{input, output, cacheRead, cacheWrite}: millionths of money per million tokens"),
-        field("role", "text", "who asks: step, judge or coordinator"),
-        field("turn", "number", "which turn of its conversation this is, from 1"),
+        field("temperature, top_p, max_tokens", "number", "as the model's interface has them"),
+        field("price", "object", "{input, output, cache_read, cache_write}: millionths of money per million tokens"),
+        field("role", "text", "the role of the caller: step, judge or coordinator"),
+        field("turn", "number", "the number of this turn in the conversation, from 1"),
     ],
     outputs: &[
-        field("content", "text", "what the model has said"),
-        field("calls", "array", "{id, name, arguments, problem}: which tools it calls"),
+        field("content", "text", "the text of the reply"),
+        field("calls", "array", "{id, name, arguments, problem}: the tool calls"),
         field("stop", "text", "end, tools, length or refused"),
         field("model", "text", "which model has answered"),
         field("usage", "object", "input, output, total, reasoning and cache tokens"),
     ],
     errors: &[
         ("http", "the service refused: its status is the code"),
-        ("connection", "no reply, or one that broke off"),
+        ("connection", "no reply, or the connection was lost before its end"),
         ("timeout", "no complete reply in time"),
         ("model", "ContextTooLong, Refused, BadModelReply, ScriptUnmatched"),
-        ("input", "there is no such model, or it cannot be asked this"),
+        ("input", "there is no such model, or the request is not valid for it"),
     ],
 };
 
@@ -181,7 +181,7 @@ impl ChatOptions {
         let known = |scripts: &Vec<String>| scripts.iter().any(|known| known.trim() == script.trim());
         match self.scripts.as_ref().is_none_or(known) {
             true => Ok(()),
-            false => Err(ErrorInfo::new("NoSuchModel", "input", "a definition cannot name a script as its model here")
+            false => Err(ErrorInfo::new("NoSuchModel", "input", "a definition cannot use a script as its model here")
                 .hint("name a model of a service: provider/name; scripts are for `windlass run`")),
         }
     }
@@ -300,7 +300,7 @@ impl ModelToolInner {
             Some(required) => {
                 tools.retain(|tool| tool.name == required);
                 if tools.is_empty() {
-                    let message = format!("`require` names the tool `{required}`, which the model is not offered");
+                    let message = format!("`require` names the tool `{required}`, which is not offered to the model");
                     return Err(request::bad(message));
                 }
                 Ok(tools)

@@ -44,12 +44,10 @@ impl WorkFolder {
     pub(crate) fn open(given: &Path, protected: &ProtectedPaths) -> Result<WorkFolder, FileToolProblem> {
         let shown = || quote(given.as_os_str());
         if given.as_os_str().is_empty() {
-            return Err(
-                "there is no work folder (a server has one if windlass.toml says `workdir` under [server])".into()
-            );
+            return Err("there is no work folder (on a server, set `workdir` under [server] in windlass.toml)".into());
         }
         if !given.is_absolute() {
-            return Err(format!("the work folder {} is no absolute path", shown()));
+            return Err(format!("the work folder {} is not an absolute path", shown()));
         }
         let path =
             given.canonicalize().map_err(|error| format!("the work folder {} cannot be used: {error}", shown()))?;
@@ -60,7 +58,7 @@ impl WorkFolder {
         // The operator chooses the folder's name; it only must not be a store in use.
         guard
             .check(&path, OsStr::new(""), Some(&stat), AccessMode::Read)
-            .map_err(|_| format!("the work folder {} is where runs are kept", shown()))?;
+            .map_err(|_| format!("the work folder {} is the store of runs", shown()))?;
         Ok(WorkFolder { root, path, given: given.to_owned(), guard })
     }
 
@@ -112,7 +110,7 @@ impl WorkFolder {
     /// anything is created.
     fn parts(&self, path: &str) -> Result<VecDeque<OsString>, FileToolProblem> {
         if path.is_empty() || path.len() > MAX_PATH_BYTES || path.contains('\0') {
-            return Err(format!("{} is no path that can be used", quote(OsStr::new(path))));
+            return Err(format!("{} is not a usable path", quote(OsStr::new(path))));
         }
         let relative =
             if path.starts_with('/') { self.relative_path(Path::new(path)) } else { Some(PathBuf::from(path)) };
@@ -162,7 +160,7 @@ impl PathWalk<'_> {
                 Some(FileType::Symlink) => self.follow_link(&part, &mut parts)?,
                 _ if parts.is_empty() => return self.finish(Some(part), kind),
                 Some(FileType::Directory) => self.enter(part)?,
-                Some(_) => return Err(format!("{} is no folder, so nothing is in it", quote(&part))),
+                Some(_) => return Err(format!("{} is not a folder, so it contains no files", quote(&part))),
                 None if access == AccessMode::Write => {
                     match mkdirat(here, &part, FOLDER_MODE) {
                         // Another process may just have created it.
@@ -189,10 +187,7 @@ impl PathWalk<'_> {
     fn follow_link(&mut self, name: &OsStr, parts: &mut VecDeque<OsString>) -> Result<(), FileToolProblem> {
         self.links += 1;
         if self.links > MAX_LINKS {
-            return Err(format!(
-                "{} leads from one symbolic link to the next without end",
-                quote(OsStr::new(self.named))
-            ));
+            return Err(format!("{} is a loop of symbolic links", quote(OsStr::new(self.named))));
         }
         let here = self.dirs.last().unwrap_or(&self.folder.root);
         let target = readlinkat(here, name, Vec::new()).map_err(|error| self.unusable(error))?;
@@ -234,7 +229,7 @@ fn split(path: &OsStr) -> VecDeque<OsString> {
 }
 
 fn outside_problem(path: &str) -> FileToolProblem {
-    format!("{} is outside the work folder; only what is in it can be used", quote(OsStr::new(path)))
+    format!("{} is outside the work folder; only files in it can be used", quote(OsStr::new(path)))
 }
 
 /// Quotes a path for a message.

@@ -25,7 +25,7 @@ use crate::tool::ToolAnswer;
 use client::{McpCallError, McpConnection, McpTool};
 
 /// Part of error messages: a model that knows the outcome is unknown can check before it tries again.
-const OUTCOME_UNKNOWN: &str = "and whether the call was done is not known";
+const OUTCOME_UNKNOWN: &str = "and it is unknown whether the call was executed";
 
 /// A server in the settings. The caller has already resolved values that come from the environment.
 #[derive(Clone, Debug)]
@@ -159,7 +159,11 @@ impl McpServers {
     fn warn_unavailable(&self, server: &McpServerState, problem: &str) {
         if !server.warned.swap(true, Ordering::SeqCst) {
             let name = server.settings.name.as_str();
-            warn!(event = "server left out", server = name, "{problem}; agents go on without it, as it is optional");
+            warn!(
+                event = "mcp_server_unavailable",
+                server = name,
+                "{problem}; agents continue without this optional server"
+            );
         }
     }
 
@@ -229,7 +233,7 @@ impl McpServerState {
             }
         };
         self.stale.store(true, Ordering::SeqCst);
-        Err(self.sanitize(&format!("the MCP server `{}` cannot say what it offers: {problem}", self.settings.name)))
+        Err(self.sanitize(&format!("the MCP server `{}` cannot list its tools: {problem}", self.settings.name)))
     }
 
     /// Converts a server's list. A tool that cannot be offered is left out and does not affect the others.
@@ -251,7 +255,7 @@ impl McpServerState {
                     });
                 }
                 Err(problem) => left_out.push(self.sanitize(&format!(
-                    "the tool `{}` of the MCP server `{}` is left out, because its schema cannot be used: {problem}",
+                    "the tool `{}` of the MCP server `{}` is omitted because its schema cannot be used: {problem}",
                     tool.name, self.settings.name
                 ))),
             }
@@ -294,7 +298,7 @@ impl McpServerState {
             Ok(Err(McpCallError::ErrorReply(problem))) => self.failure(&format!("answers with an error: {problem}")),
             Ok(Err(McpCallError::ServerGone(problem))) => {
                 self.forget(&connection).await;
-                self.failure(&format!("has gone in the middle of the call, {OUTCOME_UNKNOWN}: {problem}"))
+                self.failure(&format!("closed the connection during the call, {OUTCOME_UNKNOWN}: {problem}"))
             }
             Ok(Err(McpCallError::ReplyLost(problem))) => {
                 self.failure(&format!("has not answered, {OUTCOME_UNKNOWN}: {problem}"))
@@ -351,5 +355,5 @@ impl OfferedTool {
 /// servers.
 fn unreachable_error(problem: String) -> ErrorInfo {
     ErrorInfo::new("McpUnreachable", "mcp", problem)
-        .hint("see [mcp] in windlass.toml; `optional = true` lets agents go on without this server")
+        .hint("see [mcp] in windlass.toml; `optional = true` lets agents continue without this server")
 }

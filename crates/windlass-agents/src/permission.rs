@@ -139,12 +139,12 @@ impl PermissionPolicy {
             DefaultRule::Sandbox if SANDBOX_TOOLS.contains(&tool) => Some(PermissionVerdict::Allowed),
             DefaultRule::Sandbox => Some(denied(
                 tool,
-                &format!("is outside the sandbox, which has {}; --allow {tool} lets it in", SANDBOX_TOOLS.join(", ")),
+                &format!("is outside the sandbox, which has {}; pass --allow {tool}", SANDBOX_TOOLS.join(", ")),
             )),
             DefaultRule::Ask => None,
             DefaultRule::Deny => {
                 let ways = if SANDBOX_TOOLS.contains(&tool) { ", --sandbox or --yolo" } else { " or --yolo" };
-                let why = format!("needs leave, and nobody is there to be asked: run it with --allow {tool}{ways}");
+                let why = format!("needs approval, and this run has no terminal; pass --allow {tool}{ways}");
                 Some(denied(tool, &why))
             }
         }
@@ -173,10 +173,10 @@ impl PermissionPolicy {
                 self.always_allowed.lock().unwrap_or_else(PoisonError::into_inner).insert(request.tool.to_owned());
                 PermissionVerdict::Granted { always: true }
             }
-            Some(_) => denied(request.tool, "was refused by the person who was asked"),
+            Some(_) => denied(request.tool, "was denied at the prompt"),
             None => {
                 let why =
-                    format!("needs leave, and nobody has answered: run it with --allow {} or --yolo", request.tool);
+                    format!("needs approval, and the prompt was not answered; pass --allow {} or --yolo", request.tool);
                 denied(request.tool, &why)
             }
         }
@@ -199,5 +199,5 @@ impl Permission for PermissionPolicy {
 }
 
 fn denied(tool: &str, why: &str) -> PermissionVerdict {
-    PermissionVerdict::Denied(format!("the tool `{}` {why}", escape_invisible(tool)))
+    PermissionVerdict::Denied(format!("permission denied: tool `{}` {why}", escape_invisible(tool)))
 }

@@ -233,7 +233,9 @@ impl ToolRegistryBuilder {
                 problems.push(format!("`{name}` cannot name a tool"));
             }
             match ArgumentSchema::new(&spec.parameters) {
-                Err(problem) => problems.push(format!("the parameters of `{name}` are no JSON Schema: {problem}")),
+                Err(problem) => {
+                    problems.push(format!("the parameters of `{name}` are not a valid JSON Schema: {problem}"))
+                }
                 Ok(_) if tools.contains_key(&name) => problems.push(format!("there are two tools `{name}`")),
                 Ok(schema) => {
                     tools.insert(name, RegisteredTool { spec, schema, implementation, trusted });

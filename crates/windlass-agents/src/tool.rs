@@ -38,7 +38,7 @@ impl AgentCall {
 
     /// Deserializes the arguments into a custom type. The error is a sentence for the model.
     pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
-        from_value(self.arguments()).map_err(|error| format!("the arguments are not as expected: {error}"))
+        from_value(self.arguments()).map_err(|error| format!("the arguments are not valid: {error}"))
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {

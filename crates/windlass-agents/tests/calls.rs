@@ -119,8 +119,8 @@ async fn calls_and_denials_are_published_without_secrets() {
         }
     }
     assert_eq!(published[0], r#"agent.tool {"tool":"bash","arguments":{"command":"echo *** > /dev/null"}}"#);
-    let reason = "the tool `http` is denied by --deny";
-    assert_eq!(published[1], format!(r#"agent.permission {{"tool":"http","decision":"refused","reason":"{reason}"}}"#));
+    let reason = "permission denied: tool `http` is denied by --deny";
+    assert_eq!(published[1], format!(r#"agent.permission {{"tool":"http","decision":"denied","reason":"{reason}"}}"#));
     assert!(published[2].len() < 3000 && published.len() == 3, "{published:?}");
 }
 
@@ -132,7 +132,7 @@ async fn wrong_calls_are_texts_for_the_model() {
         ("zzzzzz", "{}", "there are: bash, glob, grep, http, read, write"),
         ("a\u{1b}[2J\nb", "{}", "there is no tool `a\\u{1b}[2J\\nb`"),
         ("no__tool", "{}", "there is no tool `no__tool`"),
-        ("read", "{}", "the arguments do not fit the schema of `read`: \"path\" is a required property"),
+        ("read", "{}", "the arguments do not match the schema of `read`: \"path\" is a required property"),
         ("read", r#"{"path": 3}"#, "/path: 3 is not of type \"string\""),
         ("read", r#"{"path": "x", "paths": 1}"#, "'paths' was unexpected"),
         ("bash", r#"{"command": "x", "timeout": 301}"#, "/timeout: 301 is greater than the maximum of 300"),
@@ -161,7 +161,7 @@ async fn wrong_calls_are_texts_for_the_model() {
     input.insert("deny", Value::Null);
     assert!(!answer(&scene.run(input.clone()).await).error, "an empty list allows all");
     input.insert("folder", "relative");
-    assert!(answer(&scene.run(input.clone()).await).content.contains("no absolute path"));
+    assert!(answer(&scene.run(input.clone()).await).content.contains("not an absolute path"));
     input.insert("folder", Value::Null);
     assert!(answer(&scene.run(input.clone()).await).content.contains("there is no work folder"));
     input.insert("folder", 3i64);
@@ -208,7 +208,7 @@ async fn policies_allow_and_deny() {
         (DefaultRule::Sandbox, vec!["bash(git *)"], vec![], "bash", r#"{"command": "git log"}"#, Ok(())),
         (DefaultRule::Sandbox, vec!["bash(git *)"], vec![], "bash", r#"{"command": "git log; ls"}"#, Err("sandbox")),
         (DefaultRule::Deny, vec![], vec![], "read", "{}", Err("--allow read, --sandbox or --yolo")),
-        (DefaultRule::Deny, vec![], vec![], "bash", "{}", Err("run it with --allow bash or --yolo")),
+        (DefaultRule::Deny, vec![], vec![], "bash", "{}", Err("pass --allow bash or --yolo")),
         (DefaultRule::Deny, vec!["read"], vec![], "read", "{}", Ok(())),
         (DefaultRule::Deny, vec!["*"], vec!["write"], "write", "{}", Err("--deny")),
     ] {
@@ -248,7 +248,7 @@ async fn the_user_is_asked() {
     assert_eq!(decisions, ["once", "once", "no", "no", "always", "rule"]);
     let other = PermissionRequest { tool: "http", ..request };
     assert!(
-        matches!(policy.decide(&other).await, PermissionVerdict::Denied(reason) if reason.contains("nobody has answered"))
+        matches!(policy.decide(&other).await, PermissionVerdict::Denied(reason) if reason.contains("the prompt was not answered"))
     );
     let question = scripted.questions.lock().unwrap()[0].clone();
     let expected = "build[2].fix wants to call bash: curl -H 'Authorization: Bearer ***'\\n\\u{1b}[2K x\n";
@@ -321,7 +321,7 @@ async fn rust_functions_are_tools() {
             let n = call.arguments().get("n").and_then(Value::as_int).unwrap_or(0);
             if n < 0 { Err("too small".to_owned()) } else { Ok(Value::from(2 * n)) }
         })
-        .function("free", "Asks nobody.", parse_json("{}").unwrap(), |_| async { Ok(Value::from("text")) })
+        .function("free", "Needs no approval.", parse_json("{}").unwrap(), |_| async { Ok(Value::from("text")) })
         .trusted()
         .engine_tool(spec("waits"), Arc::new(WaitingTool))
         .engine_tool(spec("fails"), failing.get("x").unwrap().clone());
@@ -333,7 +333,7 @@ async fn rust_functions_are_tools() {
         (
             "double",
             r#"{"n": "4"}"#,
-            "the arguments do not fit the schema of `double`: /n: \"4\" is not of type \"integer\"",
+            "the arguments do not match the schema of `double`: /n: \"4\" is not of type \"integer\"",
             true,
         ),
         ("free", "{}", "text", false),
@@ -426,7 +426,7 @@ async fn path_rules_apply_to_resolved_paths() {
     ] {
         for (scene, expected) in [(&denied, by_denied), (&allowed, by_allowed)] {
             let path = path.replace("{folder}", &scene.folder());
-            let refused = |found: &str| found.contains("--deny") || found.contains("needs leave");
+            let refused = |found: &str| found.contains("--deny") || found.contains("needs approval");
             let read = scene.call("read", object([("path", &path)])).await.content;
             let written = scene.call("write", object([("path", &path), ("content", "x")])).await.content;
             assert_eq!((!refused(&read), !refused(&written)), expected, "{path}: {read} {written}");

@@ -46,7 +46,7 @@ async fn answers_are_the_same_in_both_protocols() {
     let service = service(
         r#"{"model": [
             {"when": {"contains": "hello"}, "text": "Good morning, dear “reader”.",
-             "usage": {"inputTokens": 100, "outputTokens": 20, "cacheReadTokens": 60, "cacheWriteTokens": 10}},
+             "usage": {"input_tokens": 100, "output_tokens": 20, "cache_read_tokens": 60, "cache_write_tokens": 10}},
             {"when": {"contains": "tools"}, "text": "both", "calls": [
                 {"name": "read", "arguments": {"path": "a/\"b\".txt", "lines": [1, 2]}},
                 {"name": "list", "id": "own"}]},
@@ -58,11 +58,11 @@ async fn answers_are_the_same_in_both_protocols() {
     let outcome = ask_in_all_ways(&service, ASK).await;
     assert_eq!(
         to_json(&outcome.output),
-        r#"{"content":"Good morning, dear “reader”.","calls":[],"stop":"end","model":"m","usage":{"inputTokens":100,"outputTokens":20,"totalTokens":120,"reasoningTokens":0,"cacheReadTokens":60,"cacheWriteTokens":10}}"#
+        r#"{"content":"Good morning, dear “reader”.","calls":[],"stop":"end","model":"m","usage":{"input_tokens":100,"output_tokens":20,"total_tokens":120,"reasoning_tokens":0,"cache_read_tokens":60,"cache_write_tokens":10}}"#
     );
     assert_eq!(
         to_json(&outcome.meta),
-        r#"{"usage":{"inputTokens":100,"outputTokens":20,"totalTokens":120,"reasoningTokens":0,"cacheReadTokens":60,"cacheWriteTokens":10,"tokens":120}}"#
+        r#"{"usage":{"input_tokens":100,"output_tokens":20,"total_tokens":120,"reasoning_tokens":0,"cache_read_tokens":60,"cache_write_tokens":10,"tokens":120}}"#
     );
     for (text, content, calls, stop) in [
         (
@@ -89,7 +89,7 @@ async fn answers_are_the_same_in_both_protocols() {
 #[tokio::test]
 async fn reasoning_is_counted_and_tokens_have_their_price() {
     let service = service(
-        r#"{"model": [{"text": "x", "usage": {"inputTokens": 1000, "outputTokens": 500, "reasoningTokens": 400, "cacheReadTokens": 600}}]}"#,
+        r#"{"model": [{"text": "x", "usage": {"input_tokens": 1000, "output_tokens": 500, "reasoning_tokens": 400, "cache_read_tokens": 600}}]}"#,
     );
     let ask = |options: ChatOptions, price: &str| {
         let input = ASK.replace("\"turn\": 1", &format!("\"turn\": 1, \"price\": {price}"));
@@ -97,8 +97,8 @@ async fn reasoning_is_counted_and_tokens_have_their_price() {
     };
     let plain = || options(&service.model_url(), ModelProtocol::OpenAi, true);
     let outcome =
-        ask(plain(), r#"{"input": 3000000, "output": 15000000, "cacheRead": 300000, "cacheWrite": null}"#).await;
-    assert_eq!(part(&outcome, "usage.reasoningTokens"), "400");
+        ask(plain(), r#"{"input": 3000000, "output": 15000000, "cache_read": 300000, "cache_write": null}"#).await;
+    assert_eq!(part(&outcome, "usage.reasoning_tokens"), "400");
     let money = |outcome: &TaskOutcome| outcome.meta.get("usage").unwrap().get("money").map(to_json);
     assert_eq!(money(&outcome), Some((1_200 + 180 + 7_500).to_string()));
     assert_eq!(money(&ask(plain(), "null").await), None);
@@ -111,7 +111,7 @@ async fn reasoning_is_counted_and_tokens_have_their_price() {
 async fn faults_are_errors_with_hints() {
     let service = service(
         r#"{"model": [
-            {"when": {"contains": "slow down"}, "status": 429, "text": "calm", "retryAfter": 3},
+            {"when": {"contains": "slow down"}, "status": 429, "text": "calm", "retry_after": 3},
             {"when": {"contains": "overloaded"}, "status": 529},
             {"when": {"contains": "broken"}, "status": 500},
             {"when": {"contains": "cut"}, "text": "a text that never comes to its end, however long one waits", "fault": "truncated"},
@@ -122,7 +122,14 @@ async fn faults_are_errors_with_hints() {
         ]}"#,
     );
     for (text, code, kind, replied, message, hint) in [
-        ("slow down", "429", "http", true, "answered 429 Too Many Requests: calm", "asked again"),
+        (
+            "slow down",
+            "429",
+            "http",
+            true,
+            "answered 429 Too Many Requests: calm",
+            "is retried when the service allows",
+        ),
         ("overloaded", "529", "http", true, "answered 529", ""),
         ("broken", "500", "http", true, "answered 500 Internal Server Error", ""),
         ("cut", "connection", "connection", false, "", ""),
@@ -130,13 +137,13 @@ async fn faults_are_errors_with_hints() {
         ("gone", "404", "http", true, "no such model", "[models.test]"),
         ("long", "ContextTooLong", "model", true, "prompt is too long", "less to read"),
         ("large", "ContextTooLong", "model", true, "413", "less to read"),
-        ("what nobody foresaw", "ScriptUnmatched", "model", true, "turn 1, attempt 1", "add a rule"),
+        ("an unexpected prompt", "ScriptUnmatched", "model", true, "turn 1, attempt 1", "add a rule"),
     ] {
         let outcome = ask_in_all_ways(&service, &ASK.replace("hello", text)).await;
         assert_eq!(class(&outcome), (code, kind, replied), "{text}: {:?}", outcome.error);
         assert!(error(&outcome).message.contains(message), "{text}: {:?}", outcome.error);
         assert!(error(&outcome).hint.as_deref().unwrap_or_default().contains(hint), "{text}: {:?}", outcome.error);
-        let waits = if code == "429" { r#"{"retryAfterMs":3000}"# } else { "null" };
+        let waits = if code == "429" { r#"{"retry_after_ms":3000}"# } else { "null" };
         assert_eq!(to_json(&outcome.meta), waits, "{text}");
     }
     let outcome =
@@ -305,8 +312,8 @@ async fn the_model_name_selects_the_provider() {
         ("gemini-2.5-pro", &[], "GEMINI_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY or GOOGLE_API_KEY"),
         ("gemini-2.5-pro", &[("GOOGLE_API_KEY", "k")], ""),
         ("grok-4", &[], "XAI_API_KEY is not set"),
-        ("gpt-oss:20b", &[], "nobody knows whose model `gpt-oss:20b` is"),
-        ("llama3", &[], "nobody knows whose model"),
+        ("gpt-oss:20b", &[], "cannot tell which provider serves the model `gpt-oss:20b`"),
+        ("llama3", &[], "cannot tell which provider serves the model"),
         ("llama3", &[("GROQ_API_KEY", "k"), ("OTHER", "k")], ""),
         ("ollama/llama3", &[], ""),
         ("vllm/x", &[], ""),
@@ -315,7 +322,7 @@ async fn the_model_name_selects_the_provider() {
         ("house/x", &[], ""),
         ("keyed/x", &[], "HOUSE_KEY is not set"),
         ("groq/x", &[("GROQ_API_KEY", "k")], "OTHER is not set"),
-        ("azure/x", &[("AZURE_OPENAI_API_KEY", "k")], "where the models of `azure` are is not known"),
+        ("azure/x", &[("AZURE_OPENAI_API_KEY", "k")], "the address of the provider `azure` is unknown"),
         ("azure/x", &[("AZURE_OPENAI_API_KEY", "k"), ("AZURE_OPENAI_BASE_URL", "http://x")], ""),
         (
             "antropic/x",
@@ -323,7 +330,7 @@ async fn the_model_name_selects_the_provider() {
             "there is no model provider `antropic`; did you mean `anthropic`? known are `anthropic`, `azure`",
         ),
         ("zzzzzz/x", &[], "there is no model provider `zzzzzz`; known are"),
-        ("openai/", &[("OPENAI_API_KEY", "k")], "names a provider and no model"),
+        ("openai/", &[("OPENAI_API_KEY", "k")], "names a provider but no model"),
         ("", &[], "no model is named"),
         ("scripted:no-such-file.json", &[], "the script no-such-file.json cannot be read"),
         ("scripted:Cargo.toml", &[], "is not valid"),
@@ -401,7 +408,7 @@ async fn a_script_file_can_be_a_model() {
             r#""loop.0.inner" 1 2 1 200 "model rule 1, reply 1""#,
             r#""loop.0.inner" 1 3 1 200 "model rule 1, reply 1""#,
             r#""loop.0.inner" 2 1 1 200 "model rule 1, reply 2""#,
-            r#""loop.0.inner" 3 1 1 500 "no model rule fits""#,
+            r#""loop.0.inner" 3 1 1 500 "no model rule matches""#,
         ]
     );
     assert_eq!(

@@ -127,12 +127,12 @@ async fn missing_usage_is_estimated() {
         let outcome = turn(options(&service.url, ModelProtocol::OpenAi, false), &question).await;
         let count = |name: &str| part(&outcome, name).parse::<i64>().unwrap();
         // The request has a little more text than the message.
-        let input = count("usage.inputTokens");
+        let input = count("usage.input_tokens");
         let near = if (1_500..1_530).contains(&input) { 1_500 } else { input };
-        let total = count("usage.totalTokens") - input + near;
-        let found = (near, count("usage.outputTokens"), total, part(&outcome, "usage.estimated") == "true");
+        let total = count("usage.total_tokens") - input + near;
+        let found = (near, count("usage.output_tokens"), total, part(&outcome, "usage.estimated") == "true");
         assert_eq!(found, expected, "{usage}: {}", to_json(&outcome.output));
-        let tokens = format!(r#""tokens":{}"#, part(&outcome, "usage.totalTokens"));
+        let tokens = format!(r#""tokens":{}"#, part(&outcome, "usage.total_tokens"));
         assert!(to_json(&outcome.meta).contains(&tokens), "{}", to_json(&outcome.meta));
     }
 }
@@ -150,8 +150,8 @@ async fn a_too_long_retry_after_is_an_error() {
         let outcome = ask(&service, ModelProtocol::OpenAi).await;
         let expected = if is_long { ("RetryAfterTooLong", "model", true) } else { ("429", "http", true) };
         assert_eq!(class(&outcome), expected, "{wait}");
-        assert_eq!(to_json(&outcome.meta).contains("retryAfterMs"), !is_long, "{wait}");
-        assert!(!is_long || error(&outcome).message.contains("asked again in"), "{}", error(&outcome).message);
+        assert_eq!(to_json(&outcome.meta).contains("retry_after_ms"), !is_long, "{wait}");
+        assert!(!is_long || error(&outcome).message.contains("requests a retry after"), "{}", error(&outcome).message);
     }
 }
 
@@ -354,7 +354,10 @@ async fn refusals_are_classified() {
     }
     for (headers, ms) in [("retry-after: 7\r\n", "7000"), ("retry-after-ms: 250\r\nretry-after: 1\r\n", "250")] {
         let service = CannedService::reply(429, headers, b"{}").await;
-        assert_eq!(to_json(&ask(&service, ModelProtocol::Anthropic).await.meta), format!(r#"{{"retryAfterMs":{ms}}}"#));
+        assert_eq!(
+            to_json(&ask(&service, ModelProtocol::Anthropic).await.meta),
+            format!(r#"{{"retry_after_ms":{ms}}}"#)
+        );
     }
     let gone = options("http://127.0.0.1:1/v1", ModelProtocol::OpenAi, true);
     assert_eq!(class(&turn(gone, ASK).await), ("connection", "connection", false));

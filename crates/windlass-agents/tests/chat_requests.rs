@@ -105,7 +105,7 @@ async fn invalid_inputs_are_rejected() {
         ),
         (r#"{"messages": [{"role": "user", "content": "x"}], "require": "fly"}"#, "`require` names the tool `fly`", ""),
         (r#"{"messages": [{"role": "user", "content": "x"}], "temperature": "hot"}"#, "`temperature` is string", ""),
-        (r#"{"messages": [{"role": "user", "content": "x"}], "maxTokens": -1}"#, "`maxTokens` is integer", ""),
+        (r#"{"messages": [{"role": "user", "content": "x"}], "max_tokens": -1}"#, "`max_tokens` is integer", ""),
         (r#"{"messages": [{"role": "user", "content": "x"}], "price": {"input": 0.5}}"#, "`price.input` is float", ""),
         (
             r#"{"messages": [{"role": "user", "content": "x"}], "result": {"tool": "t", "schema": {"type": 5}}}"#,

@@ -66,8 +66,8 @@ async fn reads_never_leave_the_work_folder() {
         ("out", Err("outside")),
         ("outdir/secret.txt", Err("outside")),
         ("dangling", Err("outside")),
-        ("loop1", Err("without end")),
-        ("a/one.txt/x", Err("no folder")),
+        ("loop1", Err("loop of symbolic links")),
+        ("a/one.txt/x", Err("not a folder")),
         ("nothing", Err("there is no")),
         ("no/thing", Err("there is no")),
         ("a", Err("is a folder")),
@@ -100,11 +100,11 @@ async fn writes_never_leave_the_work_folder() {
         ("outdir/made.txt", "outside"),
         ("outdir/deep/made.txt", "outside"),
         ("dangling", "outside"),
-        ("loop1", "without end"),
+        ("loop1", "loop of symbolic links"),
         ("a", "is a folder"),
         (".", "is a folder"),
         ("pipe", "is a pipe"),
-        ("a/one.txt/x", "no folder"),
+        ("a/one.txt/x", "not a folder"),
     ] {
         let answer = scene.call("write", object([("path", path), ("content", "x")])).await;
         assert!(answer.error && answer.content.contains(expected), "{path}: {answer:?}");
@@ -161,12 +161,12 @@ async fn a_range_of_lines_is_read() {
     }
     let long = scene.call_json("read", r#"{"path": "long"}"#).await;
     assert!(
-        long.content.ends_with("… cut after 1 MiB: go on with offset 1048") && long.content.len() < (1 << 20) + 100
+        long.content.ends_with("… cut after 1 MiB: continue with offset 1048") && long.content.len() < (1 << 20) + 100
     );
     let rest = scene.call_json("read", r#"{"path": "long", "offset": 1048}"#).await;
     assert_eq!(rest.content.len(), 953 * 1001);
     let wide = scene.call_json("read", r#"{"path": "wide"}"#).await;
-    assert!(wide.content.ends_with("its rest is left out") && wide.content.len() < (1 << 20) + 100);
+    assert!(wide.content.ends_with("the rest is omitted") && wide.content.len() < (1 << 20) + 100);
 }
 
 #[tokio::test]
@@ -178,19 +178,19 @@ async fn glob_and_grep_find_names_and_lines() {
         ("glob", r#"{"pattern": "*.{txt,rs}", "path": "a/b"}"#, "a/b/two.rs"),
         ("glob", r#"{"pattern": "new*"}"#, "new\\nline"),
         ("glob", r#"{"pattern": ".h*"}"#, ".hidden"),
-        ("glob", r#"{"pattern": "*.md"}"#, "no file fits `*.md`"),
-        ("glob", r#"{"pattern": "**/secret*"}"#, "no file fits `**/secret*`"),
+        ("glob", r#"{"pattern": "*.md"}"#, "no file matches `*.md`"),
+        ("glob", r#"{"pattern": "**/secret*"}"#, "no file matches `**/secret*`"),
         (
             "glob",
             r#"{"pattern": "*", "path": "outdir"}"#,
-            "`outdir` is outside the work folder; only what is in it can be used",
+            "`outdir` is outside the work folder; only files in it can be used",
         ),
         ("grep", r#"{"pattern": "^t"}"#, "a/one.txt:2:two\na/one.txt:3:three\nnew\\nline:1:two"),
         ("grep", r#"{"pattern": "TWO", "ignore_case": true, "glob": "*.rs"}"#, "a/b/two.rs:2:// two"),
         ("grep", r#"{"pattern": "two", "glob": "a/**"}"#, "a/b/two.rs:2:// two\na/one.txt:2:two"),
         ("grep", r#"{"pattern": "two", "path": "a/one.txt"}"#, "a/one.txt:2:two"),
         ("grep", r#"{"pattern": "two", "glob": ".h*"}"#, ".hidden:1:two"),
-        ("grep", r#"{"pattern": "treasure"}"#, "no line fits `treasure`"),
+        ("grep", r#"{"pattern": "treasure"}"#, "no line matches `treasure`"),
         (
             "grep",
             r#"{"pattern": "o", "limit": 1}"#,
@@ -200,9 +200,9 @@ async fn glob_and_grep_find_names_and_lines() {
         assert_eq!(scene.call_json(tool, arguments).await.content, expected, "{tool} {arguments}");
     }
     for (tool, arguments, why) in [
-        ("glob", r#"{"pattern": "a[b"}"#, "no pattern"),
-        ("grep", r#"{"pattern": "(a"}"#, "no regular expression"),
-        ("grep", r#"{"pattern": "(\\w{1000}){1000}"}"#, "no regular expression"),
+        ("glob", r#"{"pattern": "a[b"}"#, "not a valid glob pattern"),
+        ("grep", r#"{"pattern": "(a"}"#, "not a valid regular expression"),
+        ("grep", r#"{"pattern": "(\\w{1000}){1000}"}"#, "not a valid regular expression"),
     ] {
         let answer = scene.call_json(tool, arguments).await;
         assert!(answer.error && answer.content.contains(why), "{arguments}: {answer:?}");
@@ -292,7 +292,7 @@ async fn protected_paths_are_not_touched() {
         assert_eq!(!found.error, written, "write {path}: {found:?}");
     }
     let found = scene.call("write", object([("path", "windlass.toml"), ("content", "")])).await.content;
-    assert_eq!(found, "`windlass.toml` is a file of settings, which cannot be written; file tools leave it alone");
+    assert_eq!(found, "`windlass.toml` is a file of settings, which cannot be written; file tools cannot access it");
     assert!(!scene.work(".windlass/new").exists(), "nothing is made on the way");
     // Searches skip protected paths.
     let found = scene.call("grep", object([("pattern", "treasure"), ("glob", "{.*,*,**/.*/*}")])).await.content;

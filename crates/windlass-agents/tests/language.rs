@@ -3,7 +3,7 @@
 //! One case per line: `source => expected JSON`, `source => has: parts of the first message`, in their order and with
 //! ` ~ ` between, `source => lacks: parts`, `source => error: parts of the message` or `source => refused: parts` for a
 //! source that does not compile. `⏎` is a line break. A line `given: {…}` sets the scope of the lines after it:
-//! - `own`, `around`, `global`: variables; `local`: names; `turn`: the loop iteration `{name, index, item, count}`;
+//! - `own`, `around`, `global`: variables; `local`: names; `iteration`: the loop iteration `{name, index, item, count}`;
 //!   `input`, `parameters`: those of the run
 //! - `steps`: `{id: {status, output, usage}}`; `beyond`: `{"2": {id: …}}`, steps seen from that many scopes further
 //!   out
@@ -114,7 +114,7 @@ impl EvalScope for TestScope {
     }
 
     fn iteration(&self, name: Option<&str>) -> Option<IterationView> {
-        let iteration = self.find(&["turn"])?;
+        let iteration = self.find(&["iteration"])?;
         let own = iteration.get("name").and_then(Value::as_str).unwrap_or("loop");
         name.is_none_or(|name| name == own).then(|| IterationView {
             loop_name: own.into(),
@@ -243,7 +243,7 @@ fn long_texts_are_cut_and_paid_for() {
         let dependency = |id: &str| Value::object([("id", Value::from(id)), ("whole", Value::Bool(whole))]);
         let dependencies = std::iter::repeat_n(dependency("a"), more).chain([dependency("b")]).collect();
         Value::object([
-            ("agent", Value::from("first")),
+            ("agent", Value::from("first_message")),
             ("instructions", Value::from("Work.")),
             ("dependencies", Value::list(dependencies)),
         ])

@@ -42,7 +42,7 @@ async fn tool_limits_have_an_effect() {
             |l| l.max_agent_answer_bytes = 100,
             "read",
             r#"{"path": "a.txt"}"#,
-            "… cut after 100 bytes: go on with offset 12",
+            "… cut after 100 bytes: continue with offset 12",
         ),
         (|l| l.max_agent_answer_bytes = 4, "bash", r#"{"command": "echo abcdefgh"}"#, "bytes left out"),
         (
@@ -61,7 +61,7 @@ async fn tool_limits_have_an_effect() {
         (|l| l.max_agent_tool_time = SHORT, "bash", r#"{"command": "true", "timeout": 1}"#, "the maximum of 0.05"),
         (|l| l.max_agent_search_results = 1, "glob", r#"{"pattern": "*"}"#, "only the first 1 are shown"),
         (|l| l.max_agent_search_results = 2, "grep", r#"{"pattern": "line"}"#, "only the first 2 are shown"),
-        (|l| l.max_agent_search_file_bytes = 5, "grep", r#"{"pattern": "line"}"#, "no line fits"),
+        (|l| l.max_agent_search_file_bytes = 5, "grep", r#"{"pattern": "line"}"#, "no line matches"),
         (|l| l.max_agent_search_entries = 1, "grep", r#"{"pattern": "two"}"#, "not everything was searched"),
         (|l| l.max_agent_search_entries = 1, "glob", r#"{"pattern": "*"}"#, "not everything was searched"),
     ];

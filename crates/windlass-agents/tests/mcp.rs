@@ -20,7 +20,7 @@ fn program(env: &[(&str, &str)]) -> McpServer {
     let mut all = vec![("MCP_SERVER".to_owned(), Secret::plain("1"))];
     all.push(("SMALL_TOKEN".to_owned(), Secret::new("hush-hush-hush")));
     all.extend(env.iter().map(|(name, value)| ((*name).to_owned(), Secret::plain(*value))));
-    let args = ["a_server_if_started_as_one", "--exact", "--nocapture"].map(str::to_owned).to_vec();
+    let args = ["serves_mcp_when_started_as_server", "--exact", "--nocapture"].map(str::to_owned).to_vec();
     let command = std::env::current_exe().unwrap().display().to_string();
     McpServer::new("small", McpTransport::Program { command, args, env: all, folder: None })
 }
@@ -113,7 +113,7 @@ async fn check_usual_calls(scene: &Scene) {
         (
             "small__echo",
             r#"{"text": 5}"#,
-            "the arguments do not fit the schema of `small__echo`: /text: 5 is not of type \"string\"",
+            "the arguments do not match the schema of `small__echo`: /text: 5 is not of type \"string\"",
             true,
         ),
         ("small__ecko", "{}", "there is no tool `small__ecko`; did you mean `small__echo`?", true),
@@ -144,7 +144,7 @@ async fn a_program_serves_tools() {
     // The program gets only the configured environment, and no secret is returned.
     let environment = scene.call("small__environment", object([])).await.content;
     let (marks, given): (Vec<&str>, Vec<&str>) =
-        environment.lines().partition(|line| line.starts_with("WINDLASS_WARDEN="));
+        environment.lines().partition(|line| line.starts_with("WINDLASS_PROCESS_MARK="));
     assert_eq!((marks.len(), given), (1, vec!["MCP_SERVER=1", "SMALL_TOKEN=***"]), "and what it is found by");
 }
 
@@ -153,8 +153,8 @@ async fn a_program_that_dies_during_a_call_is_restarted() {
     let scene = scene(program(&[]));
     for _ in 0..3 {
         let dead = scene.call("small__die", object([])).await;
-        assert!(dead.error && dead.content.contains("in the middle of the call"), "{dead:?}");
-        assert!(dead.content.contains("I am dying"), "its last words: {dead:?}");
+        assert!(dead.error && dead.content.contains("during the call"), "{dead:?}");
+        assert!(dead.content.contains("I am dying"), "its last error output: {dead:?}");
         let alive = scene.call("small__echo", object([("text", "again")])).await;
         assert_eq!((alive.content.as_str(), alive.error), ("again", false));
     }
@@ -262,7 +262,7 @@ async fn failing_http_servers_are_reported() {
     // A reply that breaks off is detected immediately, not at the timeout.
     let patient = self::scene(service(&server));
     let dead = patient.call("small__die", object([])).await;
-    assert!(dead.error && dead.content.contains("whether the call was done is not known"), "{dead:?}");
+    assert!(dead.error && dead.content.contains("it is unknown whether the call was executed"), "{dead:?}");
     assert!(!dead.content.contains("within"), "{dead:?}");
     assert_eq!(patient.call("small__echo", object([("text", "anew")])).await.content, "anew");
     wait_until(async || answers("still there").await).await;
@@ -325,5 +325,8 @@ async fn an_unavailable_optional_server_is_logged_once() {
         assert!(registry.specs().await.unwrap().is_empty());
     }
     let lines = log.lines();
-    assert!(lines.len() == 1 && lines[0].contains("`small`") && lines[0].contains("without it"), "{lines:?}");
+    assert!(
+        lines.len() == 1 && lines[0].contains("`small`") && lines[0].contains("without this optional server"),
+        "{lines:?}"
+    );
 }

@@ -21,9 +21,9 @@ pub(crate) fn limits() -> Limits {
 pub(crate) fn counting_loop(iterations: u64) -> Plan {
     compile(&format!(
         r#"{{"type": "until", "name": "count", "condition": "@greaterOrEquals(variables('loopIndex'), {iterations})",
-            "limit": {{"count": {most}, "timeout": "P6D"}},
+            "limit": {{"count": {max}, "timeout": "P6D"}},
             "actions": {{"note": {{"type": "compose", "inputs": {{"index": "@variables('loopIndex')"}}}}}}}}"#,
-        most = iterations + 1
+        max = iterations + 1
     ))
 }
 
@@ -31,8 +31,8 @@ pub(crate) fn counting_loop(iterations: u64) -> Plan {
 pub(crate) fn effect_loop(iterations: u64, action: &str) -> Plan {
     compile(&format!(
         r#"{{"type": "until", "name": "work", "condition": "@greaterOrEquals(variables('loopIndex'), {iterations})",
-            "limit": {{"count": {most}, "timeout": "P6D"}}, "actions": {{"effect": {action}}}}}"#,
-        most = iterations + 1
+            "limit": {{"count": {max}, "timeout": "P6D"}}, "actions": {{"effect": {action}}}}}"#,
+        max = iterations + 1
     ))
 }
 

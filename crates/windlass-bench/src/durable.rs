@@ -46,7 +46,7 @@ fn relative_to_disk(name: &str, iterations: u64, plan: impl Fn() -> Plan) -> Vec
             best_rates = (rate, disk);
         }
     }
-    vec![format!("{:.0} turns/s = {:.0} % of {:.0} syncs/s", best_rates.0, best * 100.0, best_rates.1)]
+    vec![format!("{:.0} iterations/s = {:.0} % of {:.0} syncs/s", best_rates.0, best * 100.0, best_rates.1)]
 }
 
 pub(crate) fn effect_iterations() -> Vec<String> {
@@ -59,7 +59,7 @@ pub(crate) fn unsynced_iterations() -> Vec<String> {
     let folder = BenchFolder::new("unsynced");
     let plan = definitions::effect_loop(ITERATIONS, definitions::NOOP);
     let rate = ITERATIONS as f64 / time_run(folder.path(), plan, SyncMode::Off).as_secs_f64();
-    vec![format!("{rate:.0} turns/s: {:.0} us of our own a turn", 1e6 / rate)]
+    vec![format!("{rate:.0} iterations/s: {:.0} us of own cost per iteration", 1e6 / rate)]
 }
 
 pub(crate) fn http_iterations() -> Vec<String> {
@@ -117,7 +117,7 @@ pub(crate) fn ten_million() -> Vec<String> {
     let folder = BenchFolder::new("million");
     let took = time_run(folder.path(), definitions::counting_loop(ITERATIONS), SyncMode::Full);
     vec![format!(
-        "{:.0} turns/s durable; memory peak {} MB; store {} MB",
+        "{:.0} iterations/s durable; memory peak {} MB; store {} MB",
         ITERATIONS as f64 / took.as_secs_f64(),
         disk::resident_peak() >> 20,
         store_bytes(&folder) >> 20
@@ -137,7 +137,7 @@ pub(crate) fn restart() -> Vec<String> {
             measure_restart("restart-compute", definitions::counting_loop(u64::MAX / 4), 1_000_000)
         ),
         format!(
-            "one effect a turn: {}",
+            "one effect per iteration: {}",
             measure_restart("restart-effects", definitions::effect_loop(u64::MAX / 4, definitions::NOOP), 1_000_000)
         ),
     ]
@@ -177,7 +177,7 @@ fn measure_restart(name: &str, plan: Plan, iterations: u64) -> String {
         (opened, begun.elapsed())
     });
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    format!("{:.1} ms from opening the store to going on ({:.1} ms of it to open)", ms(took), ms(opened))
+    format!("{:.1} ms from opening the store to the next iteration ({:.1} ms of it to open)", ms(took), ms(opened))
 }
 
 pub(crate) fn waiting_runs() -> Vec<String> {
@@ -214,7 +214,7 @@ pub(crate) fn waiting_runs() -> Vec<String> {
         start(RUNS).await;
         let grown = disk::resident().saturating_sub(before);
         vec![format!(
-            "{} bytes resident per waiting run; {:.0} starts/s; all of it {} MB",
+            "{} bytes resident per waiting run; {:.0} starts/s; {} MB in all",
             grown / RUNS as u64,
             RUNS as f64 / begun.elapsed().as_secs_f64(),
             disk::resident() >> 20

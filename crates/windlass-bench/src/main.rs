@@ -34,26 +34,26 @@ struct Benchmark {
 const BENCHMARKS: [Benchmark; 27] = [
     Benchmark {
         key: "a",
-        description: "turns of a compute-only until loop, one core",
-        target: "300,000 turns/s",
+        description: "iterations of a compute-only until loop, one core",
+        target: "300,000 iterations/s",
         measure: reducer::iterations,
     },
     Benchmark {
         key: "b",
-        description: "durable loop, one no-op effect a turn",
+        description: "durable loop, one no-op effect per iteration",
         target: "70 % of the disk's sync rate",
         measure: durable::effect_iterations,
     },
     Benchmark {
         key: "bu",
         description: "the same without syncs",
-        target: "(what a turn costs besides the disk)",
+        target: "(cost of an iteration besides the disk)",
         measure: durable::unsynced_iterations,
     },
     Benchmark {
         key: "bh",
-        description: "durable loop, one local HTTP call a turn",
-        target: "(told apart)",
+        description: "durable loop, one local HTTP call per iteration",
+        target: "(reported separately)",
         measure: durable::http_iterations,
     },
     Benchmark {
@@ -64,20 +64,20 @@ const BENCHMARKS: [Benchmark; 27] = [
     },
     Benchmark {
         key: "d",
-        description: "foreach over 100,000 items, 100 at a time",
+        description: "foreach over 100,000 items, concurrency 100",
         target: "50,000 items/s, flat memory",
         measure: durable::items,
     },
     Benchmark {
         key: "e",
-        description: "10 million turns in one durable run",
+        description: "10 million iterations in one durable run",
         target: "under 100 MB, journal bounded",
         measure: durable::ten_million,
     },
     Benchmark {
         key: "f",
-        description: "restart after 1 million turns",
-        target: "under 100 ms to the next turn",
+        description: "restart after 1 million iterations",
+        target: "under 100 ms to the next iteration",
         measure: durable::restart,
     },
     Benchmark {
@@ -88,7 +88,7 @@ const BENCHMARKS: [Benchmark; 27] = [
     },
     Benchmark {
         key: "h",
-        description: "cost of a tick, turn 1,000,000 against turn 100",
+        description: "cost of a tick, iteration 1,000,000 against iteration 100",
         target: "ratio under 1.1",
         measure: reducer::flatness,
     },
@@ -142,7 +142,7 @@ const BENCHMARKS: [Benchmark; 27] = [
     },
     Benchmark {
         key: "q",
-        description: "100 durable runs at once, loops of steps that send each other events",
+        description: "100 concurrent durable runs, loops of steps that send each other events",
         target: "10,000 steps/s",
         measure: steps::durable_loops,
     },
@@ -172,26 +172,26 @@ const BENCHMARKS: [Benchmark; 27] = [
     },
     Benchmark {
         key: "v",
-        description: "kill -9 of a server with 1,000 active runs, and its return",
+        description: "kill -9 of a server with 1,000 active runs, and its restart",
         target: "ready within 5 s",
         measure: served::recovery,
     },
     Benchmark {
         key: "w",
-        description: "the same asked of a peer on this machine, if one is installed",
+        description: "the same requests to a peer on this machine, if one is installed",
         target: "faster than it",
         measure: peers::restate,
     },
     Benchmark {
         key: "w1",
-        description: "W1: one run, 1,000 durable steps one after the other",
-        target: "(beside the disk's own rate)",
+        description: "W1: one run, 1,000 sequential durable steps",
+        target: "(compared with the disk's own rate)",
         measure: workloads::measure_w1,
     },
     Benchmark {
         key: "w2",
-        description: "W2: 1,000 runs of 5 durable steps, all started at once",
-        target: "(beside the disk's own rate)",
+        description: "W2: 1,000 runs of 5 durable steps, all started concurrently",
+        target: "(compared with the disk's own rate)",
         measure: workloads::measure_w2,
     },
 ];
@@ -236,7 +236,7 @@ fn main() -> ExitCode {
         BENCHMARKS.iter().filter(|candidate| arguments.is_empty() || arguments.iter().any(|key| key == candidate.key))
     {
         println!("({}) {} — target: {}", benchmark.key, benchmark.description, benchmark.target);
-        let program = std::env::current_exe().expect("a program knows itself");
+        let program = std::env::current_exe().expect("the path of this program");
         let status = std::process::Command::new(program).args(["--one", benchmark.key]).status();
         if !status.is_ok_and(|status| status.success()) {
             println!("    failed");

@@ -24,14 +24,14 @@ const CONCURRENT_RUNS: u64 = 64;
 const ITERATIONS_EACH: u64 = 100;
 
 /// The same loop as a definition.
-const LOOP: &str = r#"{"parameters": {"turns": {"type": "int"}}, "actions": {"turns": {
-    "type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), parameters('turns'))",
+const LOOP: &str = r#"{"parameters": {"iterations": {"type": "int"}}, "actions": {"work": {
+    "type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), parameters('iterations'))",
     "limit": {"count": 100000, "timeout": "PT1H"},
-    "actions": {"work": {"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}}}}}"#;
+    "actions": {"effect": {"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}}}}}"#;
 
 pub(crate) fn restate() -> Vec<String> {
     let Some(folder) = std::env::var_os("WINDLASS_PEERS").map(PathBuf::from) else {
-        return vec!["no peer is installed: CONTRIBUTING.md says how to compare with Restate".to_owned()];
+        return vec!["no peer is installed: see CONTRIBUTING.md for the comparison with Restate".to_owned()];
     };
     with_server("peers", async |server, bench_folder| {
         let ours = measure_windlass(&server).await?;
@@ -42,8 +42,8 @@ pub(crate) fn restate() -> Vec<String> {
         };
         Ok(vec![
             line("durable starts over 64 connections", ours.starts, theirs.starts),
-            line("durable turns of one run", ours.iterations, theirs.iterations),
-            line("durable turns of 64 runs at once", ours.concurrent_iterations, theirs.concurrent_iterations),
+            line("durable iterations of one run", ours.iterations, theirs.iterations),
+            line("durable iterations of 64 concurrent runs", ours.concurrent_iterations, theirs.concurrent_iterations),
         ])
     })
 }
@@ -100,9 +100,9 @@ async fn time_loops(address: SocketAddr, count: u64, request: Vec<u8>) -> Result
 
 async fn measure_windlass(server: &BenchServer) -> Result<PeerRates, String> {
     server.register("tiny", TINY).await?;
-    server.register("turns", LOOP).await?;
+    server.register("loop", LOOP).await?;
     let looped = |iterations: u64| {
-        server.start_request("turns", &format!(r#","input":{{"turns":{iterations}}},"wait_ms":60000"#))
+        server.start_request("loop", &format!(r#","input":{{"iterations":{iterations}}},"wait_ms":60000"#))
     };
     measure_rates(server.address, server.start_request("tiny", ""), &looped).await
 }

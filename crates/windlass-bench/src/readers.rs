@@ -18,14 +18,14 @@ const ITERATIONS: u64 = 5_000;
 /// Starts when all readers listen: one instant effect per iteration.
 const BUSY: &str = r#"{"actions": {
     "go": {"type": "wait", "inputs": {"signal": {"name": "go"}}},
-    "busy": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), TURNS)", "runAfter": {"go": ["Succeeded"]},
+    "busy": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), ITERATIONS)", "runAfter": {"go": ["Succeeded"]},
         "limit": {"count": 100000, "timeout": "PT1H"},
         "actions": {"work": {"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}}}}}"#;
 
 /// Measures one busy run with an increasing number of readers.
 pub(crate) fn readers() -> Vec<String> {
     with_server("readers", async |server, _| {
-        server.register("busy", &BUSY.replace("TURNS", &ITERATIONS.to_string())).await?;
+        server.register("busy", &BUSY.replace("ITERATIONS", &ITERATIONS.to_string())).await?;
         // The first run is a warm-up.
         read_while_running(&server, "first", 0).await?;
         let mut lines = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn readers() -> Vec<String> {
             let (after, _) = read_while_running(&server, &format!("after-{readers}"), 0).await?;
             let alone = (before + after) / 2.0;
             lines.push(format!(
-                "{readers} readers: {rate:.0} turns/s = {:.2} of {alone:.0} without; {read}",
+                "{readers} readers: {rate:.0} iterations/s = {:.2} of {alone:.0} without; {read}",
                 rate / alone
             ));
         }
@@ -99,7 +99,7 @@ fn start(server: &BenchServer, run: &str, readers: usize) -> Result<Child, Strin
 
 async fn read_report_line(clients: &mut Child) -> Result<String, String> {
     let mut line = String::new();
-    let mut byte = BufReader::with_capacity(1, clients.stdout.as_mut().ok_or("they say nothing")?);
+    let mut byte = BufReader::with_capacity(1, clients.stdout.as_mut().ok_or("the readers have no stdout")?);
     byte.read_line(&mut line).await.map_err(|error| error.to_string())?;
     match line.trim() {
         "" => Err("the readers have ended".to_owned()),

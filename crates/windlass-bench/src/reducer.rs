@@ -45,7 +45,7 @@ pub(crate) fn compute_with(program: &Program, payload: Value, mut on_tick: impl 
         let begun = Instant::now();
         let Ok(Reduced::Done(output)) = reduce(program, &mut state, &tick, &mut blobs, &mut PartialTick::default())
         else {
-            panic!("a plan that only computes needs nothing");
+            panic!("a plan that only computes requests no blob");
         };
         let took = begun.elapsed();
         blobs.take_fresh();
@@ -61,7 +61,7 @@ pub(crate) fn compute_with(program: &Program, payload: Value, mut on_tick: impl 
 pub(crate) fn iterations() -> Vec<String> {
     const ITERATIONS: u64 = 1_000_000;
     let rate = (0..ROUNDS).map(|_| iteration_rate(ITERATIONS)).fold(0.0, f64::max);
-    vec![format!("{rate:.0} turns/s = {:.2} x the target", rate / 300_000.0)]
+    vec![format!("{rate:.0} iterations/s = {:.2} x the target", rate / 300_000.0)]
 }
 
 /// Returns the iterations per second of a loop of this many.
@@ -91,7 +91,7 @@ pub(crate) fn flatness() -> Vec<String> {
             median(late).as_secs_f64() / median(early).as_secs_f64()
         })
         .fold(f64::MAX, f64::min);
-    vec![format!("ratio {ratio:.3} (medians of ticks of 100 turns; best of {ROUNDS})")]
+    vec![format!("ratio {ratio:.3} (medians of ticks of 100 iterations; best of {ROUNDS})")]
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

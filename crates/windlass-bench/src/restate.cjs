@@ -1,8 +1,8 @@
-// What Restate calls: a handler that answers at once, and a loop of durable effects.
-// Its SDK is looked for in the folder this is started in.
+// Handlers for Restate: one that replies immediately, and a loop of durable effects.
+// The SDK is loaded from the working directory.
 "use strict";
 
-// Node 20 has no such thing, and the SDK wants it.
+// Node 20 lacks this function, which the SDK needs.
 Promise.withResolvers ??= function () {
   const made = {};
   made.promise = new this((resolve, reject) => Object.assign(made, { resolve, reject }));
@@ -16,10 +16,10 @@ const tiny = restate.service({
   name: "tiny",
   handlers: {
     say: async () => "hello",
-    loop: async (context, turns) => {
+    loop: async (context, iterations) => {
       let last = 0;
-      for (let turn = 0; turn < turns; turn += 1) {
-        last = await context.run(async () => turn);
+      for (let iteration = 0; iteration < iterations; iteration += 1) {
+        last = await context.run(async () => iteration);
       }
       return last;
     },

@@ -52,16 +52,16 @@ impl BenchServer {
         let program =
             program.filter(|program| program.exists()).ok_or("the program is not built: cargo build --release")?;
         let settings = store.with_extension("toml");
-        let rules = "[limits]\nloop_turns_max = 1000000\n[server]\nrate = 1000000\n[server.outbound]\nallow = [\"127.0.0.1\"]\n";
+        let rules = "[limits]\nmax_loop_iterations = 1000000\n[server]\nrate_per_second = 1000000\n[server.outbound]\nallow = [\"127.0.0.1\"]\n";
         std::fs::write(&settings, rules).map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
         command.args(["serve", "--json", "--bind", "127.0.0.1:0", "--store"]).arg(store).arg("--config").arg(settings);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = child.map_err(|error| error.to_string())?;
         let mut line = String::new();
-        let stdout = child.stdout.take().ok_or("it says nothing")?;
+        let stdout = child.stdout.take().ok_or("the server has no stdout")?;
         BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
-        let startup = parse_json(&line).map_err(|_| format!("it does not start: {line}"))?;
+        let startup = parse_json(&line).map_err(|_| format!("the server does not start: {line}"))?;
         let text = |name: &str| startup.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let address = text("address").trim_start_matches("http://").parse().map_err(|_| line.clone())?;
         let token = std::fs::read_to_string(store.join("token")).map_err(|error| error.to_string())?.trim().to_owned();
@@ -257,7 +257,7 @@ pub(crate) fn recovery() -> Vec<String> {
         let listening = begun.elapsed();
         while server.request_json("GET", "/readyz", "").await.is_err() {
             if begun.elapsed() > Duration::from_secs(60) {
-                return Err("it does not get ready".to_owned());
+                return Err("the server does not become ready".to_owned());
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -268,7 +268,7 @@ pub(crate) fn recovery() -> Vec<String> {
         }
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         Ok(vec![format!(
-            "{RUNS} active runs: listens after {:.0} ms, ready after {:.0} ms = {:.2} of the target, the {calls} calls that were out are made again after {:.0} ms",
+            "{RUNS} active runs: listens after {:.0} ms, ready after {:.0} ms = {:.2} of the target, the {calls} calls in flight are repeated after {:.0} ms",
             ms(listening),
             ms(ready),
             ready.as_secs_f64() / 5.0,

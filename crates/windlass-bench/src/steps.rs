@@ -255,5 +255,5 @@ pub(crate) fn reload() -> Vec<String> {
         });
         best = best.min(took.as_secs_f64());
     }
-    vec![format!("{:.1} ms to go on (best of 5)", best * 1e3)]
+    vec![format!("{:.1} ms to reload (best of 5)", best * 1e3)]
 }

@@ -59,7 +59,7 @@ fn drive(
         let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more_pending: false };
         let Ok(Reduced::Done(output)) = reduce(program, &mut state, &tick, &mut blobs, &mut PartialTick::default())
         else {
-            panic!("nothing is stored apart here");
+            panic!("this work stores no blobs");
         };
         blobs.take_fresh();
         on_tick(&tick, &output, &state);
@@ -124,13 +124,13 @@ fn encode_and_decode(times: u64) {
     for _ in 0..times {
         for entry in entries.chunks(2) {
             let bytes = codec::encode(&entry);
-            let whole: Vec<TickEntry> = codec::decode(&bytes, "a tick").expect("what was written is read");
-            let bare: Vec<TickEntryHeader> = codec::decode(&bytes, "a tick").expect("what was written is read");
+            let whole: Vec<TickEntry> = codec::decode(&bytes, "a tick").expect("encoded data decodes");
+            let bare: Vec<TickEntryHeader> = codec::decode(&bytes, "a tick").expect("encoded data decodes");
             assert_eq!(whole.len(), bare.len());
         }
         for _ in 0..20 {
             let (bytes, _) = codec::state_bytes(&state);
-            let read: State = codec::decode(&bytes, "a state").expect("what was written is read");
+            let read: State = codec::decode(&bytes, "a state").expect("encoded data decodes");
             assert_eq!(read.ticks, state.ticks);
         }
     }

@@ -79,11 +79,11 @@ impl AgentRunOptions {
         let workdir = agents.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
         let workdir = workdir.canonicalize().map_err(|error| {
             CliFailure::usage(format!("agents cannot work in {}: {error}", workdir.display()))
-                .hint("--workdir names a folder that is there")
+                .hint("--workdir must name an existing folder")
         })?;
         if !workdir.is_dir() {
-            return Err(CliFailure::usage(format!("agents cannot work in {}: it is no folder", workdir.display()))
-                .hint("--workdir names a folder that is there"));
+            return Err(CliFailure::usage(format!("agents cannot work in {}: it is not a folder", workdir.display()))
+                .hint("--workdir must name an existing folder"));
         }
         Ok(AgentRunOptions {
             model: agents.model.as_deref().map(absolute_model).transpose()?,

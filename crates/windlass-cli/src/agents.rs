@@ -105,7 +105,7 @@ pub(crate) fn check_model(settings: &CliSettings) -> Result<(), CliFailure> {
 }
 
 fn error_hint(error: &ErrorInfo) -> String {
-    error.hint.as_ref().map_or_else(|| "docs/models.md has all of it".to_owned(), |hint| hint.to_string())
+    error.hint.as_ref().map_or_else(|| "see docs/models.md".to_owned(), |hint| hint.to_string())
 }
 
 /// The settings in which agents of a run and agents of a server differ.

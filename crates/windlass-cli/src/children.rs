@@ -73,7 +73,7 @@ async fn wait_for_child(
         other => other?,
     };
     if store.run(run)?.is_some_and(|row| !row.status.is_final()) {
-        let why = if answered { "which has answered and goes on" } else { "which is being cancelled" };
+        let why = if answered { "which has answered and is still running" } else { "which is being cancelled" };
         out::note(&format!("waiting for the child run {run}, {why}"));
     }
     tokio::select! {
@@ -83,7 +83,7 @@ async fn wait_for_child(
         }
         () = interrupts.next() => {
             let command = stores::command(global, &format!("resume {run}"));
-            out::note(&format!("interrupted; the child run is kept. Go on with it:\n  {command}"));
+            out::note(&format!("interrupted; the child run is stored. Resume it:\n  {command}"));
             engine.close().await;
             Ok(false)
         }

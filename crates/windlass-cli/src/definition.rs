@@ -26,7 +26,8 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<SourceText, CliFailur
             // Opening a pipe waits for a writer, and a device may never end. Reading a folder reports an error itself.
             let about = std::fs::metadata(path).map_err(failed)?;
             if !about.is_file() && !about.is_dir() {
-                let failure = CliFailure::usage("could not read the definition: it is no regular file").location(&name);
+                let failure =
+                    CliFailure::usage("could not read the definition: it is not a regular file").location(&name);
                 return Err(failure.hint("`-` reads it from standard input"));
             }
             let file = std::fs::File::open(path).map_err(failed)?;

@@ -15,5 +15,5 @@ pub(crate) fn parse(text: &str) -> Result<Duration, CliFailure> {
     micros
         .map(Duration)
         .or_else(|| Duration::parse_iso(text))
-        .ok_or_else(|| CliFailure::usage(format!("`{text}` is no span of time")).hint("such as 30d, 12h, 90m or P30D"))
+        .ok_or_else(|| CliFailure::usage(format!("`{text}` is not a duration")).hint("such as 30d, 12h, 90m or P30D"))
 }

@@ -134,12 +134,12 @@ impl From<StoreError> for CliFailure {
 fn store_hint(kind: StoreErrorKind) -> &'static str {
     match kind {
         StoreErrorKind::Full => "free some space, then resume the run by its id; nothing acknowledged is lost",
-        StoreErrorKind::Io => "look at the disk and the permissions, or choose another place with --store",
+        StoreErrorKind::Io => "check the disk and the permissions, or choose another directory with --store",
         StoreErrorKind::Damaged => "copy the directory, then `windlass doctor`",
-        StoreErrorKind::Busy => "another process writes for very long; try again",
+        StoreErrorKind::Busy => "another process holds the write lock for very long; try again",
         StoreErrorKind::NeedsNewer => "use the newer version of windlass; this one has changed nothing",
-        StoreErrorKind::Version => "use the version that made this store, or choose another place with --store",
-        StoreErrorKind::Stopped => "start again; what was acknowledged is still there",
+        StoreErrorKind::Version => "use the version that created this store, or choose another directory with --store",
+        StoreErrorKind::Stopped => "start again; acknowledged data is not lost",
     }
 }
 
@@ -154,48 +154,48 @@ impl From<RuntimeError> for CliFailure {
             RuntimeError::Owned { run, owner } => CliFailure::usage(format!("{} runs `{run}`", owner_name(&owner)))
                 .hint(format!("`windlass status {run}` shows it, `windlass resume {run}` follows it")),
             RuntimeError::RunExists(run) | RuntimeError::ChildExists(run) => CliFailure::usage(message)
-                .hint(format!("choose another --id, or look at the other with `windlass status {run}`")),
+                .hint(format!("choose another --id, or inspect the existing run with `windlass status {run}`")),
             RuntimeError::MissingTools { run, .. } => CliFailure::usage(message)
-                .hint(format!("nothing has become of it: resume `{run}` with a program that has them")),
+                .hint(format!("the run is unchanged: resume `{run}` with a program that has them")),
             RuntimeError::HasEnded(run) => {
-                CliFailure::usage(message).hint(format!("`windlass status {run}` shows its end"))
+                CliFailure::usage(message).hint(format!("`windlass status {run}` shows its result"))
             }
             RuntimeError::InMemoryOnly(_) => CliFailure::usage(message).hint("start it again"),
             RuntimeError::Input(_) => {
                 CliFailure::usage(message).hint("give inputs with --set, --input or --input-file")
             }
             RuntimeError::Quarantined { ref run, .. } if !run.is_empty() => {
-                CliFailure::new(CliExit::Failed, message).hint(format!("`windlass replay {run}` shows where they part"))
+                CliFailure::new(CliExit::Failed, message).hint(format!("`windlass replay {run}` shows where they differ"))
             }
             RuntimeError::Plan(_)
             | RuntimeError::Quarantined { .. }
             | RuntimeError::Damaged { .. }
             | RuntimeError::MissingBlob(_) => {
-                CliFailure::new(CliExit::Failed, message).hint("`windlass doctor` looks further")
+                CliFailure::new(CliExit::Failed, message).hint("`windlass doctor` checks the store")
             }
             RuntimeError::NoSuchTrigger { .. } => CliFailure::usage(message).hint("name one of them with --trigger"),
             RuntimeError::Delivery(error) => {
                 let hint =
-                    error.hint.as_deref().unwrap_or("look at the trigger's `conditions` and `splitOn`").to_owned();
+                    error.hint.as_deref().unwrap_or("check the trigger's `conditions` and `splitOn`").to_owned();
                 CliFailure::usage(message).hint(hint)
             }
             RuntimeError::NoSuchPath { run, nearest, .. } => CliFailure::usage(message).hint(match nearest {
                 Some(near) => format!("windlass restart {run} --from '{near}'"),
-                None => format!("`windlass events {run}` shows what has begun"),
+                None => format!("`windlass events {run}` shows what has started"),
             }),
             RuntimeError::NoSuchOccurrence { .. } => CliFailure::usage(message)
                 .hint("occurrences are counted from 1; without --occurrence the last is taken"),
             RuntimeError::BeganBefore { run, .. } => CliFailure::usage(message).hint(format!(
-                "`windlass events {run}` shows what is kept; `max_journal_bytes` of [limits] keeps more of later runs"
+                "`windlass events {run}` shows what is retained; a larger `max_journal_bytes` in [limits] retains more of later runs"
             )),
             RuntimeError::NoSuchVariable { .. } => {
-                CliFailure::usage(message).hint("--set changes variables that are there; nothing was started")
+                CliFailure::usage(message).hint("--set changes only existing variables; nothing was started")
             }
             RuntimeError::StillOpen(run) => {
                 CliFailure::usage(message).hint(format!("end it first: windlass cancel {run}"))
             }
             RuntimeError::NothingFailed(run) => {
-                CliFailure::usage(message).hint(format!("to do a part of it again: windlass restart {run} --from PATH"))
+                CliFailure::usage(message).hint(format!("to repeat a part of it: windlass restart {run} --from PATH"))
             }
             RuntimeError::Closing
             | RuntimeError::Fenced

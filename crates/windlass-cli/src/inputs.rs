@@ -124,7 +124,7 @@ fn merge(whole: &mut Option<Value>, part: Value) -> Result<(), CliFailure> {
         }
         (Some(before), after) => {
             let message =
-                format!("an input of kind {} cannot be put together with one of kind {}", before.kind(), after.kind());
+                format!("an input of kind {} cannot be merged with one of kind {}", before.kind(), after.kind());
             return Err(
                 CliFailure::usage(message).hint("give an object, or only one of --input-file, --input and --set")
             );

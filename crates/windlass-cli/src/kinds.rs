@@ -13,20 +13,20 @@ const SQL: &[(&str, &str)] = &[
         "command",
         "a statement, or a list of them; also `query`, `statement`, `commands`, `sql`. Templates become values",
     ),
-    ("params", "values of the statement's own places, where it has such"),
+    ("params", "values of the statement's placeholders, if it has any"),
 ];
 
 pub(crate) const TASK_KINDS: &[TaskKind] = &[
     TaskKind {
         name: "artifact",
-        what: "Reads what a reference stands for.",
+        what: "Resolves a reference.",
         fields: &[("action", "`get`"), ("input", "{result_ref}")],
         returns: "the value",
     },
     TaskKind {
         name: "duckdb",
         what: "Runs SQL over DuckDB, in programs that are built with it.",
-        fields: &[("database", "the file; in memory if nothing is said; also `db_path`, `db`"), SQL[0], SQL[1]],
+        fields: &[("database", "the file; default: in memory; also `db_path`, `db`"), SQL[0], SQL[1]],
         returns: "{rows, rowcount, columns, command_0, …}",
     },
     TaskKind {
@@ -34,13 +34,13 @@ pub(crate) const TASK_KINDS: &[TaskKind] = &[
         what: "Calls a service.",
         fields: &[
             ("url", "the address; also `endpoint`, `uri`"),
-            ("method", "GET if nothing is said"),
+            ("method", "default GET"),
             ("headers", "an object"),
             ("params", "an object: the query of the address"),
             ("json", "the body; also `data`, `payload`, `body`, `form`: one of them"),
             ("auth", "the alias of a credential"),
             ("timeout", "seconds, or PT30S"),
-            ("verify_ssl", "false takes any certificate"),
+            ("verify_ssl", "false accepts any certificate"),
             ("follow_redirects", "true or false"),
         ],
         returns: "{status_code, headers, data}",
@@ -48,16 +48,16 @@ pub(crate) const TASK_KINDS: &[TaskKind] = &[
     TaskKind {
         name: "noop",
         what: "Does nothing; its rules decide and set.",
-        fields: &[("result", "what it gives"), ("message", "the same, as {message}")],
+        fields: &[("result", "its result"), ("message", "the same, as {message}")],
         returns: "`result`; else `_prev` stays as it is",
     },
     TaskKind {
         name: "playbook",
         what: "Runs another playbook as a child.",
         fields: &[
-            ("path", "its file beside this one, or the path it goes by; also `name`"),
+            ("path", "its file beside this one, or its declared path; also `name`"),
             ("input", "its workload; also `payload`, `args`, `workload`"),
-            ("return_step", "the step whose result is wanted"),
+            ("return_step", "the step whose result is returned"),
             ("timeout", "seconds, or PT30S"),
         ],
         returns: "the child's output, or that of `return_step`",
@@ -65,7 +65,7 @@ pub(crate) const TASK_KINDS: &[TaskKind] = &[
     TaskKind {
         name: "postgres",
         what: "Runs SQL over Postgres, all statements of a task in one transaction.",
-        fields: &[("auth", "the alias of a credential: `postgres` if nothing is said"), SQL[0], SQL[1]],
+        fields: &[("auth", "the alias of a credential, default `postgres`"), SQL[0], SQL[1]],
         returns: "{rows, rowcount, columns, command_0, …}",
     },
     TaskKind {
@@ -73,7 +73,7 @@ pub(crate) const TASK_KINDS: &[TaskKind] = &[
         what: "Runs Python code.",
         fields: &[
             ("code", "the code: it sets `result`, returns it, or defines `main`"),
-            ("input", "names that the code has; also `args`"),
+            ("input", "variables of the code; also `args`"),
             ("libs", "{name: module}"),
             ("timeout", "seconds, or PT30S"),
         ],
@@ -81,10 +81,10 @@ pub(crate) const TASK_KINDS: &[TaskKind] = &[
     },
     TaskKind {
         name: "rust",
-        what: "Calls a function that a program with the engine in it has registered; the `windlass` program has none.",
+        what: "Calls a function that a program with an embedded engine has registered; the `windlass` program has none.",
         fields: &[
-            ("name", "which; also `function`, beside a `name` of the task's own"),
-            ("input", "what it is given; also `args`"),
+            ("name", "the function; also `function`, if the task itself has a `name`"),
+            ("input", "its argument; also `args`"),
             ("timeout", "seconds, or PT30S"),
         ],
         returns: "what the function returns",
@@ -110,8 +110,8 @@ pub(crate) const TASK_KINDS: &[TaskKind] = &[
     TaskKind {
         name: "workbook",
         what: "Runs a task that the playbook names under `workbook`.",
-        fields: &[("name", "which"), ("input", "what it is given")],
-        returns: "what that task gives",
+        fields: &[("name", "the task"), ("input", "its input")],
+        returns: "the result of that task",
     },
 ];
 

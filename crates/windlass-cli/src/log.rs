@@ -65,7 +65,7 @@ pub(crate) fn filter(option: &str, text: &str) -> Result<Targets, CliFailure> {
     };
     let parsed: Targets = text.parse().map_err(|error| wrong(format!("{error}")))?;
     if let Some((target, _)) = parsed.iter().find(|(target, _)| !target.starts_with(CRATE_PREFIX)) {
-        return Err(wrong(format!("`{target}` is no crate of this program")));
+        return Err(wrong(format!("`{target}` is not a crate of this program")));
     }
     let all = parsed.default_level().unwrap_or(LevelFilter::OFF);
     Ok(Targets::new().with_target(CRATE_PREFIX, all).with_targets(parsed))
@@ -231,16 +231,16 @@ mod tests {
         let mut event = fields(&[
             ("message", Value::from("quarantined")),
             ("run", Value::from("r1")),
-            ("why", Value::from("a\nb c")),
+            ("reason", Value::from("a\nb c")),
             ("runs", Value::from(3_i64)),
         ]);
         event.inherit(&fields(&[("run", Value::from("other")), ("route", Value::from("/runs"))]));
         let line = |form: LineFormat| form.line(Level::ERROR, &event, "T", &Redactor::default());
-        assert_eq!(line(LineFormat::Human), "T ERROR quarantined run=r1 why=\"a\\nb c\" runs=3 route=/runs");
-        assert_eq!(line(LineFormat::Sentences), "error: quarantined run=r1 why=\"a\\nb c\" runs=3 route=/runs");
+        assert_eq!(line(LineFormat::Human), "T ERROR quarantined run=r1 reason=\"a\\nb c\" runs=3 route=/runs");
+        assert_eq!(line(LineFormat::Sentences), "error: quarantined run=r1 reason=\"a\\nb c\" runs=3 route=/runs");
         assert_eq!(
             line(LineFormat::Json),
-            r#"{"at":"T","level":"error","event":"quarantined","run":"r1","why":"a\nb c","runs":3,"route":"/runs"}"#
+            r#"{"at":"T","level":"error","event":"quarantined","run":"r1","reason":"a\nb c","runs":3,"route":"/runs"}"#
         );
     }
 
@@ -269,7 +269,7 @@ mod tests {
         let sentence = [("event", Value::from("e")), ("message", Value::from("it is sk-canary\"0123"))];
         let event = [
             ("message", Value::from("x")),
-            ("why", Value::from("a sk-canary\"0123 b")),
+            ("error", Value::from("a sk-canary\"0123 b")),
             ("n", Value::from(12_345_678_i64)),
         ];
         for form in [LineFormat::Human, LineFormat::Json, LineFormat::Sentences] {

@@ -179,7 +179,7 @@ impl Reader<'_> {
             let near = from.and_then(|from| near_file(name, from)).map(|near| format!("did you mean `{near}`?"));
             let hint = match (near, searched.is_empty()) {
                 (Some(near), _) => near,
-                (None, false) => format!("put it beside this file; looked for {searched}"),
+                (None, false) => format!("put it beside this file; searched: {searched}"),
                 (None, true) => "a definition from standard input has no files beside it".to_owned(),
             };
             return Err(problem(format!("there is no workflow `{name}`"), hint));
@@ -190,7 +190,7 @@ impl Reader<'_> {
         }
         if self.open.contains(&file) {
             let message = format!("the workflow `{name}` leads back to itself");
-            let hint = "a workflow can call itself by its own name; a circle of several files cannot be kept together";
+            let hint = "a workflow can call itself by its own name; a cycle of several files cannot be pinned";
             return Err(problem(message, hint.to_owned()));
         }
         let known = match self.done.get(&file) {
@@ -208,7 +208,7 @@ impl Reader<'_> {
         match known {
             Some(known) => Ok(Some(known)),
             None => {
-                let message = format!("the workflow `{name}` has problems of its own");
+                let message = format!("the workflow `{name}` has problems");
                 Err(problem(message, format!("`windlass check {}` shows them", path.display())))
             }
         }

@@ -112,8 +112,8 @@ impl<'a> EndedRun<'a> {
         let failed = loops.filter(|(_, looping)| looping.failed > 0);
         let lines: Vec<String> = failed
             .map(|(name, looping)| {
-                let iterations = text::pluralize(looping.iterations, "turn");
-                let command = stores::command(global, &format!("turns {} {name}", self.run));
+                let iterations = text::pluralize(looping.iterations, "iteration");
+                let command = stores::command(global, &format!("iterations {} {name}", self.run));
                 let next = if self.ephemeral { String::new() } else { format!("\n  next: {command}") };
                 format!("warning: {name}: {} of {iterations} failed{next}", looping.failed)
             })
@@ -184,7 +184,7 @@ fn indented(value: &Value) -> String {
 
 fn truncate_output(output: String) -> String {
     let cut = text::truncate(&output, MAX_OUTPUT_CHARS);
-    if cut.len() < output.len() { format!("{cut}\n  (cut here; --json shows all of it)") } else { output }
+    if cut.len() < output.len() { format!("{cut}\n  (truncated; --json shows all of it)") } else { output }
 }
 
 /// Formats one line per step, loops as `15/100 condition`.
@@ -224,8 +224,8 @@ fn iterations_line(plan: &Plan, facts: &LoopDetailsByStep, name: &str, looping: 
     }
     // `2 of 3 iterations, 1 failed, 1 cut off`, then the reason it stopped unless that is already clear.
     let progress = max_iterations.map_or_else(
-        || text::pluralize(looping.iterations, "turn"),
-        |max_iterations| format!("{} of {}", looping.iterations, text::pluralize(max_iterations, "turn")),
+        || text::pluralize(looping.iterations, "iteration"),
+        |max_iterations| format!("{} of {}", looping.iterations, text::pluralize(max_iterations, "iteration")),
     );
     let reason_is_clear = matches!(looping.reason, LoopEndReason::Items | LoopEndReason::Failed);
     let why = if reason_is_clear { String::new() } else { format!(", {}", looping.reason.as_str()) };

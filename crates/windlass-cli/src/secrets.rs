@@ -24,7 +24,7 @@ const KEY_FILE: &str = "seal.key";
 /// The redaction and secret handling around all tools of this process.
 pub(crate) fn edge(settings: &CliSettings) -> Result<SecretBoundary, CliFailure> {
     if variable(KEY_VARIABLE).is_some_and(|text| from_hex(&text).is_none()) {
-        let failure = CliFailure::usage(format!("{KEY_VARIABLE} is no key: it must be 64 hexadecimal digits"));
+        let failure = CliFailure::usage(format!("{KEY_VARIABLE} is not a valid key: it must be 64 hexadecimal digits"));
         return Err(failure.hint(format!("it is the text of the file {KEY_FILE} in the server's store")));
     }
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
@@ -104,7 +104,7 @@ fn load_or_create_key(store: &Path) -> std::io::Result<[u8; 32]> {
 
 fn read_key(store: &Path) -> std::io::Result<[u8; 32]> {
     let text = std::fs::read_to_string(store.join(KEY_FILE))?;
-    from_hex(&text).ok_or_else(|| std::io::Error::other("the key is none"))
+    from_hex(&text).ok_or_else(|| std::io::Error::other("the key file holds no valid key"))
 }
 
 fn create_key(store: &Path, path: &PathBuf) -> std::io::Result<()> {
@@ -154,6 +154,6 @@ mod tests {
             with_key(&CliSettings { store: Some(elsewhere.clone()), ..CliSettings::default() }, load_or_create_key),
         );
         assert!(worker.seal("r", "a", "b").is_none() && !elsewhere.exists());
-        assert_eq!(server.seal("r", "a", "b"), worker.seal("r", "a", "b"), "it has come meanwhile");
+        assert_eq!(server.seal("r", "a", "b"), worker.seal("r", "a", "b"), "the key was created meanwhile");
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn open(global: &GlobalArgs) -> Result<Arc<dyn Store>, CliFailure> {
     let directory = directory(global);
     if !directory.join("windlass.db").is_file() {
         return Err(CliFailure::usage(format!("there is no store in {}", directory.display()))
-            .hint("`windlass run FILE` makes one; --store or WINDLASS_STORE names another"));
+            .hint("`windlass run FILE` creates one; --store or WINDLASS_STORE names another"));
     }
     open_or_create(&directory, SqliteOptions::default())
 }
@@ -48,7 +48,7 @@ pub(crate) fn find(store: &dyn Store, run_ref: &str) -> Result<RunRow, CliFailur
             newest.is_none()
         })?;
         return newest
-            .ok_or_else(|| CliFailure::usage("there is no run in this store").hint("`windlass run FILE` makes one"));
+            .ok_or_else(|| CliFailure::usage("there is no run in this store").hint("`windlass run FILE` creates one"));
     }
     let mut matching = Vec::new();
     let mut others = Vec::new();

@@ -92,15 +92,13 @@ pub(crate) fn check_tools(plan: &Plan, settings: &CliSettings) -> Result<(), Cli
     });
     if let Some(tool) = called.into_iter().find(|tool| !known(tool)) {
         let hint = "give the settings that it was started with: windlass.toml beside the store, or --config FILE; if it is a \
-                    function in Rust, go on with the run in the program that has it";
+                    function in Rust, resume the run in the program that has it";
         return Err(CliFailure::usage(format!("the run calls `{tool}`, which the settings do not name")).hint(hint));
     }
     match unknown_definition(plan) {
         None => Ok(()),
-        Some(name) => {
-            Err(CliFailure::usage(format!("the run calls the definition `{name}`, which no file has given it"))
-                .hint("it is part of the program that started the run: go on with the run there"))
-        }
+        Some(name) => Err(CliFailure::usage(format!("the run calls the definition `{name}`, which no file provides"))
+            .hint("it is part of the program that started the run: resume the run there")),
     }
 }
 

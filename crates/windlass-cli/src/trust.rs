@@ -31,13 +31,13 @@ pub(crate) fn refusal(global: &GlobalArgs, row: &RunRow, operation: &str) -> Cli
     let (run, definition) = (&row.run, &row.definition);
     let why = format!(
         "`{run}` is a run of `{definition}`, which is registered with a server: here it would get the rights of this terminal \
-         in place of the server's rules"
+         instead of the server's rules"
     );
     let call = format!("/api/v1/runs/{run}/{operation}");
     let serve = stores::command(global, "serve");
     let there = match stores::server_address(global, row) {
         Some(address) => format!("POST {address}{call}"),
-        None if operation == "resume" && !needs_explicit_resume(row) => format!("`{serve}` goes on with it"),
+        None if operation == "resume" && !needs_explicit_resume(row) => format!("`{serve}` resumes it"),
         None => format!("start `{serve}`, then POST {call}"),
     };
     CliFailure::usage(why).hint(format!("{there}; --trusted gives it the rights of this terminal"))

@@ -41,14 +41,15 @@ pub(crate) fn collect(
         found.unjudged.insert(name.clone(), (looping.unjudged, looping.iterations));
     }
     let coordinator = found.coordinator.into_iter();
-    let coordinator = coordinator.map(|why| format!("the coordinator has failed, the steps went on without it: {why}"));
+    let coordinator =
+        coordinator.map(|why| format!("the coordinator failed, and the steps continued without it: {why}"));
     let unjudged = found.unjudged.into_iter().map(|(path, (unjudged, iterations))| {
-        let iterations = text::pluralize(iterations, "turn");
+        let iterations = text::pluralize(iterations, "iteration");
         format!("{path}: {unjudged} of {iterations} had no verdict")
     });
     let denied = found.denied.into_iter().map(|(why, times)| match times {
-        1 => format!("1 tool call was refused: {why}"),
-        times => format!("{times} tool calls were refused: {why}"),
+        1 => format!("1 tool call was denied: {why}"),
+        times => format!("{times} tool calls were denied: {why}"),
     });
     Ok(coordinator.chain(unjudged).chain(denied).collect())
 }

@@ -31,10 +31,10 @@ fn a_second_answer_must_be_the_same() {
         .exits(3)
         .has("boolean")
         .has("windlass approve a1");
-    place.windlass(&["signal", "a1", "Each[0].Ask"]).exits(3).has("does not fit");
-    approve("approved=true").exits(0).has("kept");
-    approve("approved=true").exits(0).has("once is enough");
-    approve("approved=false").exits(3).has("answered already");
+    place.windlass(&["signal", "a1", "Each[0].Ask"]).exits(3).has("does not match the schema");
+    approve("approved=true").exits(0).has("buffered");
+    approve("approved=true").exits(0).has("was made before; nothing was done");
+    approve("approved=false").exits(3).has("already has");
     place.windlass(&["resume", "a1"]).exits(0).has("Succeeded");
 }
 
@@ -48,13 +48,13 @@ fn a_server_resumes_an_answered_run() {
     place.start(&["events", "a1", "--follow"]).line_with("approval.requested");
     run.signal(Signal::INT);
     run.finish().exits(130);
-    place.windlass(&["status", "a1"]).exits(0).has("nobody runs it now");
+    place.windlass(&["status", "a1"]).exits(0).has("no process runs it");
     let mut server = place.start(&["serve", "--json", "--bind", "127.0.0.1:0"]);
     let startup: serde_json::Value = serde_json::from_str(&server.line()).expect("JSON");
     let address = startup["address"].as_str().expect("an address");
     // Holds whether or not the server has already taken over the run.
     let shown = place.windlass(&["status", "a1"]);
-    assert!(!shown.exits(0).out.contains("nobody runs it now"), "{}", shown.out);
+    assert!(!shown.exits(0).out.contains("no process runs it"), "{}", shown.out);
     let approved = place.windlass(&["approve", "a1", "--set", "approved=true"]);
     approved.exits(0);
     assert!(approved.out.contains("delivered") || approved.out.contains(address), "{}", approved.out);
@@ -77,7 +77,7 @@ fn users_answer_from_any_process() {
     let open = place.json(&["approvals", "--json"]);
     assert_eq!((&open[0]["title"], &open[0]["path"]), (&"Go on with a?".into(), &"Each[0].Ask".into()));
     place.windlass(&["approvals", "a1"]).exits(0).has("Each[1].Ask").has("Go on with b?");
-    place.windlass(&["approve", "a1", "--set", "approved=true"]).exits(3).has("several places").has("`Each[0].Ask`");
+    place.windlass(&["approve", "a1", "--set", "approved=true"]).exits(3).has("is ambiguous").has("`Each[0].Ask`");
     place.windlass(&["approve", "a1", "Each[7].Ask"]).exits(3).has("does not ask for `Each[7].Ask`");
     let wrong = place.windlass(&["approve", "a1", "Each[0].Ask", "--data", r#"{"approved": "yes"}"#]);
     wrong.exits(3).has("/approved").has("boolean");
@@ -87,7 +87,7 @@ fn users_answer_from_any_process() {
     place.windlass(&["approve", "a1", "--data", r#"{"approved": false}"#]).exits(0).has("delivered");
     let ended = run.finish();
     ended.exits(0).has("Succeeded");
-    place.windlass(&["approvals"]).exits(0).has("nobody is asked anything");
+    place.windlass(&["approvals"]).exits(0).has("no open approval requests");
     place.windlass(&["approve", "a1", "Each[1].Ask", "--set", "approved=true"]).exits(3).has("does not ask");
     place.windlass(&["approve", "a1", "--set", "approved=true"]).exits(3).has("has ended").has("windlass status a1");
     let object = place.json(&["status", "a1", "--json"]);
@@ -108,9 +108,9 @@ fn waits_of_a_killed_server_need_no_repair() {
     events.line_with("approval.requested");
     events.line_with("approval.requested");
     drop(server);
-    place.windlass(&["doctor"]).exits(0).has("all is well: 1 open runs");
+    place.windlass(&["doctor"]).exits(0).has("no problems: 1 open runs");
     let _server = TestServer::start(&place, &[], &[]);
-    place.windlass(&["doctor"]).exits(0).has("all is well: 1 open runs");
+    place.windlass(&["doctor"]).exits(0).has("no problems: 1 open runs");
 }
 
 /// A missing answer is rejected unless the schema allows null.
@@ -126,8 +126,8 @@ fn a_missing_answer_is_rejected() {
         let silent = place.windlass(&["approve", "a1"]);
         silent.exits(exits);
         if exits == 3 {
-            silent.has("there is no answer").has("--data null");
-            place.windlass(&["signal", "a1", "Ask"]).exits(3).has("there is no answer");
+            silent.has("no answer given").has("--data null");
+            place.windlass(&["signal", "a1", "Ask"]).exits(3).has("no answer given");
             place.windlass(&["approve", "a1", "--data", "null"]).exits(0);
         }
         run.finish().exits(0);
@@ -156,7 +156,7 @@ workflow:
     run.line();
     let mut events = place.start(&["events", "g1", "--follow"]);
     events.line_with("approval.requested");
-    place.windlass(&["signal", "g1", "deploy"]).exits(0).has("it is kept until something does");
+    place.windlass(&["signal", "g1", "deploy"]).exits(0).has("the signal is buffered");
     events.line_with("event.unhandled");
     place.windlass(&["approve", "g1", "--set", "approved=true"]).exits(0);
     run.finish().exits(0);

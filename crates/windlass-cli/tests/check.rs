@@ -38,7 +38,7 @@ fn all_problems_are_shown_with_excerpt_caret_and_nearest_name() {
 fn a_special_file_is_rejected_without_waiting() {
     let place = TestDir::new();
     let done = place.windlass(&["check", "/dev/null"]);
-    assert!(done.err.contains("no regular file") && done.err.contains("`-` reads"), "{}", done.err);
+    assert!(done.err.contains("not a regular file") && done.err.contains("`-` reads"), "{}", done.err);
 }
 
 #[test]

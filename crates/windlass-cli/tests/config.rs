@@ -9,7 +9,7 @@ fn limits_come_from_the_file_and_then_from_the_environment() {
     let place = TestDir::new();
     let value = |place: &TestDir| place.json(&["limits", "--json"])["max_loop_iterations"]["value"].clone();
     assert_eq!(value(&place), 1_000);
-    place.write("windlass.toml", "[limits]\nloop_turns_max = 50\nloop_time_max = \"PT2H\"\n");
+    place.write("windlass.toml", "[limits]\nmax_loop_iterations = 50\nmax_loop_time = \"PT2H\"\n");
     assert_eq!(value(&place), 50);
     let mut command = place.command(&["limits"]);
     let shown = support::command_output(command.env("WINDLASS_MAX_LOOP_ITERATIONS", "40").output().expect("it runs"));
@@ -27,10 +27,13 @@ fn invalid_settings_are_rejected_with_their_location() {
         place.write("windlass.toml", content);
         place.windlass(&["limits"])
     };
-    refused("[limits]\nloop_turn_max = 1\n").exits(3).has("did you mean `max_loop_iterations`").has("windlass.toml");
+    refused("[limits]\nmax_loop_iteration = 1\n")
+        .exits(3)
+        .has("did you mean `max_loop_iterations`")
+        .has("windlass.toml");
     refused("[limitz]\n").exits(3).has("did you mean `limits`");
-    refused("[limits]\nloop_turns_max = \"many\"\n").exits(3).has("whole number");
-    refused("[limits]\nloop_time_max = \"soon\"\n").exits(3).has("span of time");
+    refused("[limits]\nmax_loop_iterations = \"many\"\n").exits(3).has("whole number");
+    refused("[limits]\nmax_loop_time = \"soon\"\n").exits(3).has("must be a duration");
     refused("limits = \n").exits(3).has("TOML").has("windlass.toml:1");
     place.write("windlass.toml", "");
     place.windlass(&["limits", "--config", "missing.toml"]).exits(3).has("missing.toml");

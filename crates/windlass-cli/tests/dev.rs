@@ -111,7 +111,7 @@ fn files_are_registered_as_they_change() {
     assert_eq!(dev.version_and_problems("other"), Some((1, 0)), "what was registered stays");
 
     let pid = dev.child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there").success());
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("`kill` runs").success());
     let mut dev = dev;
     assert!(dev.child.wait().expect("it ends").success(), "a polite stop is a good end");
 }
@@ -150,7 +150,7 @@ fn startup_output_reveals_the_token_only_if_it_is_stored_nowhere() {
     let stderr = String::from_utf8_lossy(&refused.stderr);
     assert!(stderr.contains("choose another with --port") && refused.status.code() == Some(3), "{stderr}");
     for (words, reveals_token, stop) in
-        [(&[][..], false, "at the next start"), (&["--ephemeral"], true, "nothing is kept")]
+        [(&[][..], false, "at the next start"), (&["--ephemeral"], true, "nothing is stored")]
     {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(["dev", "--port", "0"]).args(words).current_dir(&folder);

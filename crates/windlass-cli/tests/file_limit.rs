@@ -29,9 +29,9 @@ fn a_server_recovers_from_a_file_size_limit() {
     // Reading needs no space.
     assert!(!server.get("/api/v1/runs")["items"].as_array().expect("runs").is_empty());
     server.process.limit_files(None);
-    wait_until("it goes on", || start().0 == 202);
+    wait_until("it accepts runs again", || start().0 == 202);
     assert!(!server.process.has_ended());
     let (code, _, stderr) = server.process.stop();
     assert_eq!(code, Some(0), "{stderr}");
-    place.windlass(&["doctor"]).exits(0).has("all is well");
+    place.windlass(&["doctor"]).exits(0).has("no problems");
 }

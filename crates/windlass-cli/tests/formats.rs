@@ -35,11 +35,11 @@ fn killed_run(place: &TestDir) {
 fn stored_rows(place: &TestDir) -> Vec<String> {
     let shell = open_database(place);
     let tables = [
-        "SELECT quote(id) || quote(plan) || quote(status) || quote(owner) || epoch || quote(timer) || quote(options) ||
+        "SELECT quote(id) || quote(plan) || quote(status) || quote(owner) || owner_epoch || quote(timer) || quote(options) ||
                 quote(result) || format || changed_at FROM runs",
         "SELECT quote(first_tick) || quote(body) FROM journal ORDER BY position",
         "SELECT quote(tick) || quote(body) FROM snapshots ORDER BY tick",
-        "SELECT quote(loop_path) || quote(first) || quote(body) FROM turns ORDER BY loop_path, first",
+        "SELECT quote(loop_path) || quote(first) || quote(body) FROM iterations ORDER BY loop_path, first",
         "SELECT quote(request_id) || consumed || quote(body) FROM inbox ORDER BY position",
         "SELECT quote(name) || quote(body) FROM waits ORDER BY position",
     ];
@@ -81,7 +81,7 @@ fn a_run_of_a_newer_program_is_rejected_by_every_command_and_unchanged() {
         &["status", "r", "--json"],
         &["replay", "r"],
         &["events", "r"],
-        &["turns", "r"],
+        &["iterations", "r"],
         &["cancel", "r"],
         &["pause", "r"],
         &["retry", "r"],

@@ -24,7 +24,7 @@ fn a_run_is_drawn_in_every_format() {
         .exits(0)
         .has("flowchart TD")
         .has("run g1 of counting: succeeded")
-        .has("3 turns, condition")
+        .has("3 iterations, condition")
         .has("class ");
     place
         .windlass(&["graph", "--run", "last", "--format", "dot"])
@@ -36,7 +36,7 @@ fn a_run_is_drawn_in_every_format() {
     assert_eq!(drawn, place.json(&["graph", "--run", "g1", "--json"]), "two ways to ask for the same");
     let nodes = drawn["nodes"].as_array().expect("nodes");
     let count = nodes.iter().find(|node| node["name"] == "count").expect("the loop");
-    assert_eq!((&count["run"]["turns"]["ended"], &count["run"]["status"]), (&3.into(), &"succeeded".into()));
+    assert_eq!((&count["run"]["iterations"]["ended"], &count["run"]["status"]), (&3.into(), &"succeeded".into()));
     assert_eq!(drawn["run"]["status"], "succeeded");
     let names: Vec<_> = nodes.iter().map(|node| node["name"].as_str().unwrap_or_default()).collect();
     assert_eq!(names[..2], ["prepare", "count"], "in the order in which they began");
@@ -57,7 +57,7 @@ fn a_running_run_is_drawn_in_its_current_state() {
     let drawn = place.json(&["graph", "--run", "g2", "--json"]);
     let names: Vec<_> = drawn["nodes"].as_array().expect("nodes").iter().map(|node| node["name"].clone()).collect();
     assert_eq!((names, &drawn["run"]["status"]), (vec!["before".into(), "hold".into()], &"running".into()));
-    assert_eq!(drawn["nodes"][1]["run"]["goes_on"], true);
+    assert_eq!(drawn["nodes"][1]["run"]["in_progress"], true);
     place.windlass(&["cancel", "g2"]).exits(0);
     run.finish().exits(1);
     events.finish().exits(0);
@@ -75,7 +75,7 @@ fn errors_come_with_a_hint() {
     place.windlass(&["graph", "missing.json"]).exits(3).has("could not read the definition").has("--run missing.json");
     place.windlass(&["run", "flow.json", "--id", "known", "-q", "--virtual-time"]).exits(0);
     place.windlass(&["graph", "--run", "knwon"]).exits(3).has("there is no run `knwon`").has("did you mean `known`?");
-    let error = place.windlass(&["graph", "--run", "nobody", "--json"]);
+    let error = place.windlass(&["graph", "--run", "unknown", "--json"]);
     assert!(error.exits(3).json()["error"]["hint"].is_string());
 }
 

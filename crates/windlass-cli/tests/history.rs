@@ -21,7 +21,7 @@ fn a_follower_sees_every_event_once() {
     let numbers: Vec<u64> = followed.iter().filter_map(|event| event["seq"].as_u64()).collect();
     assert_eq!(numbers, (1..=followed.len() as u64).collect::<Vec<_>>());
     assert_eq!(followed.last().map(|event| &event["type"]), Some(&"workflow.finished".into()));
-    let iteration = followed.iter().find(|event| event["type"] == "loop.iteration.done").expect("a turn");
+    let iteration = followed.iter().find(|event| event["type"] == "loop.iteration.done").expect("an iteration");
     let keys: Vec<&String> = iteration.as_object().expect("an object").keys().take(5).collect();
     assert_eq!(keys, ["seq", "at", "type", "path", "workflowId"]);
     assert_eq!(
@@ -30,7 +30,7 @@ fn a_follower_sees_every_event_once() {
     );
     // All fields of the seed's `loop:iteration`; its timestamp is `at`.
     for key in ["actionName", "loopType", "iteration", "conditionResult", "result", "duration"] {
-        assert!(iteration.get(key).is_some(), "a turn tells its {key}");
+        assert!(iteration.get(key).is_some(), "an iteration event has `{key}`");
     }
     assert_eq!((&iteration["workflowId"], &iteration["actionName"]), (&"e1".into(), &"count".into()));
     let rest = place.windlass(&["events", "e1", "--from", "50", "--json"]);
@@ -54,13 +54,20 @@ fn iterations_are_paged() {
 }"#;
     place.write("flow.json", some_fail);
     place.windlass(&["run", "flow.json", "--id", "t1", "-q"]);
-    let loops = place.json(&["turns", "t1", "--json"]);
-    assert_eq!((&loops[0]["loop"], &loops[0]["turns"], &loops[0]["failed"]), (&"each".into(), &250.into(), &2.into()));
+    let loops = place.json(&["iterations", "t1", "--json"]);
+    assert_eq!(
+        (&loops[0]["loop"], &loops[0]["iterations"], &loops[0]["failed"]),
+        (&"each".into(), &250.into(), &2.into())
+    );
     let (mut seen, mut from) = (Vec::new(), 0);
     loop {
-        let page = place.json(&["turns", "t1", "each", "--json", "--limit", "90", "--from", &from.to_string()]);
+        let page = place.json(&["iterations", "t1", "each", "--json", "--limit", "90", "--from", &from.to_string()]);
         seen.extend(
-            page["turns"].as_array().expect("turns").iter().filter_map(|iteration| iteration["iteration"].as_u64()),
+            page["iterations"]
+                .as_array()
+                .expect("iterations")
+                .iter()
+                .filter_map(|iteration| iteration["iteration"].as_u64()),
         );
         match page["next"].as_u64() {
             Some(next) => from = next,
@@ -68,15 +75,18 @@ fn iterations_are_paged() {
         }
     }
     assert_eq!(seen, (0..250).collect::<Vec<_>>());
-    let failed = place.json(&["turns", "t1", "each", "--json", "--failed"]);
+    let failed = place.json(&["iterations", "t1", "each", "--json", "--failed"]);
     let failed: Vec<&Value> =
-        failed["turns"].as_array().expect("turns").iter().map(|iteration| &iteration["iteration"]).collect();
+        failed["iterations"].as_array().expect("iterations").iter().map(|iteration| &iteration["iteration"]).collect();
     assert_eq!(failed, [99, 199]);
-    let page = place.json(&["turns", "t1", "each", "--json", "--from", "199", "--limit", "1"]);
-    assert_eq!(page["turns"][0]["item"], 199, "what the turn was for");
-    place.windlass(&["turns", "t1", "each", "--failed"]).exits(0).has("ITEM");
-    place.windlass(&["turns", "t1", "each", "--limit", "2"]).exits(0).has("more: windlass turns t1 'each' --from 2");
-    place.windlass(&["turns", "t1", "eahc"]).exits(3).has("did you mean `each`");
+    let page = place.json(&["iterations", "t1", "each", "--json", "--from", "199", "--limit", "1"]);
+    assert_eq!(page["iterations"][0]["item"], 199, "the item of the iteration");
+    place.windlass(&["iterations", "t1", "each", "--failed"]).exits(0).has("ITEM");
+    place
+        .windlass(&["iterations", "t1", "each", "--limit", "2"])
+        .exits(0)
+        .has("more: windlass iterations t1 'each' --from 2");
+    place.windlass(&["iterations", "t1", "eahc"]).exits(3).has("did you mean `each`");
 }
 
 #[test]
@@ -90,11 +100,11 @@ fn a_replay_rebuilds_the_same_state() {
     assert_eq!(whole["state"]["variables"]["n"], 12);
     assert_eq!(whole["state"]["status"], "succeeded");
     assert!(whole["snapshots_compared"].as_u64() >= Some(2), "{whole}");
-    assert_eq!(whole["kept"]["from"], 0);
+    assert_eq!(whole["retained"]["from"], 0);
     let part = place.json(&["replay", "r1", "--to", "5", "--json"]);
     assert_eq!((&part["ticks"], &part["state"]["variables"]["n"]), (&5.into(), &5.into()));
     assert_ne!(part["state_hash"], whole["state_hash"]);
-    place.windlass(&["replay", "r1", "--to", "999"]).exits(3).has("are kept");
+    place.windlass(&["replay", "r1", "--to", "999"]).exits(3).has("are retained");
 }
 
 #[test]
@@ -161,13 +171,13 @@ fn a_definition_is_drawn_for_programs() {
 fn dropped_iterations_are_reported() {
     let place = TestDir::new();
     place.write("flow.json", counting(90, "PT1S"));
-    place.write("windlass.toml", "[limits]\nhistory_first_turns = 10\nhistory_newest_turns = 20\n");
+    place.write("windlass.toml", "[limits]\nhistory_first_iterations = 10\nhistory_newest_iterations = 20\n");
     place.windlass(&["run", "flow.json", "--id", "d1", "-q", "--virtual-time"]).exits(0);
-    let page = place.json(&["turns", "d1", "count", "--limit", "1000", "--json"]);
-    let kept = page["turns"].as_array().expect("turns").len() as u64;
-    let gaps = page["not_kept"].as_array().expect("gaps");
+    let page = place.json(&["iterations", "d1", "count", "--limit", "1000", "--json"]);
+    let kept = page["iterations"].as_array().expect("iterations").len() as u64;
+    let gaps = page["not_retained"].as_array().expect("gaps");
     let dropped: u64 =
         gaps.iter().map(|gap| gap["to"].as_u64().unwrap_or(0) + 1 - gap["from"].as_u64().unwrap_or(0)).sum();
     assert!(dropped > 0 && kept + dropped == 90, "{page}");
-    place.windlass(&["turns", "d1", "count", "--limit", "1000"]).exits(0).has("not kept: turn");
+    place.windlass(&["iterations", "d1", "count", "--limit", "1000"]).exits(0).has("not retained: iteration");
 }

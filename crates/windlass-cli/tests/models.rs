@@ -13,11 +13,11 @@ model:
     replies:
       - text: first I look
         calls: [{name: glob, arguments: {pattern: "*.none"}}]
-        usage: {inputTokens: 100, outputTokens: 10}
-      - {text: the plan, usage: {inputTokens: 100, outputTokens: 10}}
+        usage: {input_tokens: 100, output_tokens: 10}
+      - {text: the plan, usage: {input_tokens: 100, output_tokens: 10}}
   - when: {step: act, contains: the plan}
     text: done
-    usage: {inputTokens: 100, outputTokens: 10}
+    usage: {input_tokens: 100, output_tokens: 10}
 "#;
 
 /// Returns each logged request as `step turn`.
@@ -43,7 +43,7 @@ fn a_script_answers_for_all_models() {
     // A request without a matching rule is reported with its step.
     place.write("model.yaml", SCRIPT.replace("step: act", "step: other"));
     let done = place.windlass(&["run", "flow.yaml", "--model", "scripted:model.yaml", "--yolo"]);
-    done.exits(1).has("no rule of the script fits step `act`, role `step`, turn 1");
+    done.exits(1).has("no rule of the script matches step `act`, role `step`, turn 1");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn configured_services_are_called_in_their_protocol() {
     assert_eq!(logged_requests(&place, "log"), ["plan 1", "plan 2", "act 1", "plan 1", "plan 2", "act 1"]);
     for (settings, expected) in [
         ("[model]\nmodel = \"hous/large\"\n", "there is no model provider `hous`"),
-        ("[models.house]\nprotocol = \"openai\"\n", "says not where the service is"),
+        ("[models.house]\nprotocol = \"openai\"\n", "has no `base_url`"),
         (
             "[model]\nmodel = \"house/x\"\n[models.house]\nbase_url = \"http://h\"\nkey_env = \"NO_KEY_HERE\"\n",
             "NO_KEY_HERE is not set",
@@ -102,14 +102,14 @@ fn models_are_checked_before_a_run() {
         let agents = format!("agents: {{two: {{description: x, model: openai/gpt-5, resultSchema: {schema}}}}}");
         let first = "{id: a, model: 'scripted:model.yaml', instructions: x}";
         place.write("flow.yaml", format!("name: talk\n{agents}\nsteps:\n  - {first}\n  - {step}\n"));
-        place.write("part.yaml", "{name: part, steps: [{id: in, model: 'nobody/x', instructions: x}]}");
+        place.write("part.yaml", "{name: part, steps: [{id: in, model: 'unknown/x', instructions: x}]}");
         place.write("model.yaml", "model: [{text: done}]\n");
         place.write("bad.yaml", "model: [{when: {role: juge}, text: done}]\n");
         let mut command = place.command(&["run", "flow.yaml"]);
         let command = command.env("WINDLASS_SCRIPT_LOG", place.path("log")).env_remove("ZENFLOW_MODEL");
         let done = command.env_remove("OPENAI_API_KEY").env_remove("OPENAI_BASE_URL").output();
         support::command_output(done.expect("it runs")).exits(exit).has(expected);
-        assert_eq!(place.path("log").exists(), exit == 0, "{step}: somebody was asked");
+        assert_eq!(place.path("log").exists(), exit == 0, "{step}: model calls");
         place.windlass(&["check", "flow.yaml"]).exits(0).has(checked);
     }
 }
@@ -121,7 +121,7 @@ fn command_line_typos_are_reported() {
     place.write("flow.yaml", format!("name: talk\nsteps:\n  - {{id: a, instructions: x}}\n{inputs}"));
     place.write("model.yaml", "model: [{text: done}]\n");
     place.write("bad.yaml", "model: [{txt: done}]\n");
-    place.write("windlass.toml", "[mcp.calc]\ncommand = \"nobody-starts-this\"\noptional = true\n");
+    place.write("windlass.toml", "[mcp.calc]\ncommand = \"no-such-program\"\noptional = true\n");
     let table: [(&[&str], i32, &str); 8] = [
         (&["--model", "opnai/x"], 3, "did you mean `openai`?"),
         (&["--model", "scripted:bad.yaml"], 3, "bad.yaml:1:10"),

@@ -63,7 +63,7 @@ fn an_ended_run_cannot_be_resumed() {
     place.write("bad.yaml", FAILING);
     place.windlass(&["run", "bad.yaml", "--id", "f1"]);
     let done = place.windlass(&["resume", "f1"]);
-    done.exits(1).has("has ended already (failed)").has("start a new run").has("where: start.load");
+    done.exits(1).has("has already ended (failed)").has("start a new run").has("where: start.load");
 }
 
 #[test]
@@ -78,8 +78,8 @@ fn programs_get_problems_as_json() {
     assert_eq!(checked.exits(3).json()[0]["code"], "unreadable");
     place.write("good.yaml", READING);
     place.windlass(&["run", "good.yaml"]);
-    let unknown = place.windlass(&["status", "nobody", "--json"]);
-    assert!(unknown.exits(3).json()["error"]["message"].as_str().is_some_and(|text| text.contains("nobody")));
+    let unknown = place.windlass(&["status", "unknown", "--json"]);
+    assert!(unknown.exits(3).json()["error"]["message"].as_str().is_some_and(|text| text.contains("unknown")));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn failed_iterations_are_reported_at_the_end() {
     let place = TestDir::new();
     place.write("count.yaml", COUNTING);
     let done = place.windlass(&["run", "count.yaml"]);
-    done.exits(0).has("2 of 2 turns, 2 failed").has("fetch: 2 of 2 turns failed");
+    done.exits(0).has("2 of 2 iterations, 2 failed").has("fetch: 2 of 2 iterations failed");
 }
 
 /// The credential is configured; the environment variable it needs is not set.

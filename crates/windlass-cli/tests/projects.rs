@@ -93,7 +93,7 @@ fn called_definitions_must_exist_and_be_valid() {
     place.windlass(&["check", "parent.json"]).exits(2).has("did you mean `sqare`?");
     place.write("square.json", r#"{"actions": {"x": {"type": "compos", "inputs": 1}}}"#);
     let done = place.windlass(&["check", "parent.json"]);
-    done.exits(2).has("`square` has problems of its own").has("did you mean `compose`?");
+    done.exits(2).has("`square` has problems").has("did you mean `compose`?");
     // A cycle of files cannot be pinned; a call of itself by name is no cycle.
     let call =
         |name: &str| format!(r#"{{"actions": {{"c": {{"type": "workflow", "inputs": {{"name": "{name}"}}}}}}}}"#);
@@ -110,7 +110,7 @@ fn called_definitions_must_exist_and_be_valid() {
 fn call_depth_is_limited() {
     let place = TestDir::new();
     place.write("self.json", r#"{"actions": {"c": {"type": "workflow", "inputs": {"name": "self"}}}}"#);
-    place.write("windlass.toml", "[limits]\ncall_depth_max = 3\n");
+    place.write("windlass.toml", "[limits]\nmax_call_depth = 3\n");
     let done = place.windlass(&["run", "self.json", "--json", "-q"]);
     done.exits(1);
     assert_eq!(
@@ -229,7 +229,7 @@ fn a_reply_is_part_of_the_result() {
     );
     let done = place.json(&["run", "flow.json", "--json", "-q"]);
     assert_eq!(done["reply"]["value"]["statusCode"], 404);
-    assert_eq!(done["reply"]["good"], false);
+    assert_eq!(done["reply"]["success"], false);
 }
 
 #[test]

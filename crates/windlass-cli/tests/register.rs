@@ -54,7 +54,7 @@ fn a_file_is_registered_once_and_again_when_it_has_changed() {
     assert_eq!(world.register(&["hello.json", "--name", "other"]).exits(0).out, "other version 1\n");
     let reply = world.register(&["hello.json", "--json"]).exits(0).json();
     assert_eq!(
-        (&reply["name"], &reply["version"], &reply["new"]),
+        (&reply["name"], &reply["version"], &reply["is_new"]),
         (&json!("hello"), &json!(2), &json!(true)),
         "{reply}"
     );
@@ -82,7 +82,7 @@ fn files_are_registered_in_order_up_to_the_first_invalid_one() {
     // The location in the file, and the nearest name.
     done.has("where: broken.json").has("1:").has("compoze").has("compose");
     assert_eq!(world.names(), ["caller", "child"]);
-    world.register(&["child.json", "hello.json", "--name", "x"]).exits(3).has("--name is for one file");
+    world.register(&["child.json", "hello.json", "--name", "x"]).exits(3).has("--name takes a single file");
 }
 
 #[test]
@@ -134,7 +134,9 @@ fn the_first_of_two_files_with_the_same_name_counts() {
         let done = world.register(&["flows"]);
         let registered = ["hello", "c", "child"].map(|name| format!("{name} version 1{after}\n")).concat();
         assert_eq!((done.code, &done.out), (Some(2), &registered), "{}", done.err);
-        done.has("where: flows/b.json").has("called `hello`, as that of flows/a.json is").has("where: flows/c.yaml");
+        done.has("where: flows/b.json")
+            .has("has the name `hello`, as has that of flows/a.json")
+            .has("where: flows/c.yaml");
     }
 }
 
@@ -143,7 +145,7 @@ fn registration_errors_are_reported() {
     let world = RegisterFixture::new();
     let url = world.server.url();
     world.place.write("hello.json", HELLO);
-    world.place.write("stranger", "wl_of_somebody_else\n");
+    world.place.write("stranger", "wl_of_another_server\n");
     let made = world.place.windlass(&["token", "create", "reader", "--scope", "read"]);
     world.place.write("reader", made.exits(0).out.trim());
     // Nothing listens on this port, and the system never assigns it.
@@ -154,21 +156,21 @@ fn registration_errors_are_reported() {
         (
             &["hello.json", "--server", &url, "--token-file", "stranger"],
             3,
-            &["refuses this token (401)", "scope `admin`"],
+            &["rejects this token (401)", "scope `admin`"],
         ),
         (
             &["hello.json", "--server", &url, "--token-file", "reader"],
             3,
-            &["refuses this token (403)", "scope `admin`"],
+            &["rejects this token (403)", "scope `admin`"],
         ),
-        (&["hello.json", "--server", &gone, "--token-file", "reader"], 1, &["the server does not answer", &gone]),
+        (&["hello.json", "--server", &gone, "--token-file", "reader"], 1, &["the server does not respond", &gone]),
         (
             &["none.json", "--server", &url, "--token-file", "reader"],
             3,
             &["could not read the file", "where: none.json"],
         ),
         (&["hello.json", "--server", "127.0.0.1:1", "--token-file", "reader"], 3, &["must begin with http://"]),
-        (&["hello.json", "--server", "http://192.0.2.1", "--token-file", "reader"], 3, &["everybody on the way"]),
+        (&["hello.json", "--server", "http://192.0.2.1", "--token-file", "reader"], 3, &["unencrypted"]),
     ];
     for (words, code, parts) in table {
         let done = world.place.windlass(&[&["register"], words].concat());
@@ -187,7 +189,7 @@ fn status_shows_the_worker_requirements_of_waiting_tasks() {
     world.place.write("book.yaml", PLAYBOOK.replace("{kind: noop}", "{kind: shell, cmds: date}"));
     world.register(&["book.yaml", "--label", "gpu=yes"]).exits(0);
     let run = world.server.start_run("book", &json!({}));
-    wait_until("nobody has taken its task", || {
+    wait_until("no worker has leased its task", || {
         !world.server.get(&format!("/api/v1/runs/{run}"))["waits_for_worker"].is_null()
     });
     let status = world.place.windlass(&["status", &run]);

@@ -61,7 +61,7 @@ fn a_retry_repeats_only_what_failed() {
     place.windlass(&["status", "new"]).exits(0).has("succeeded");
     place.windlass(&["replay", "new"]).exits(0);
     place.windlass(&["graph", "--run", "new"]).exits(0);
-    place.windlass(&["turns", "new", "each"]).exits(0);
+    place.windlass(&["iterations", "new", "each"]).exits(0);
 }
 
 #[test]
@@ -74,15 +74,18 @@ fn a_run_is_restarted_from_an_iteration() {
     place.windlass(&["restart", "new", "--from", "sum.add", "--quiet"]).exits(0).has("it restarts new from `sum.add`");
     assert_eq!(calls(&place), ["sum"]);
     let slip = place.windlass(&["restart", "old", "--from", "eech[1]"]);
-    slip.exits(3).has("nothing in the run `old` has begun at `eech[1]`").has("windlass restart old --from 'each[1]'");
-    place.windlass(&["restart", "old", "--from", "each[99]"]).exits(3).has("is `each[2]` meant?");
-    place.windlass(&["restart", "old", "--from", "each[1]", "--set", "nam=1"]).exits(3).has("sees no variable `nam`");
+    slip.exits(3).has("nothing has started at `eech[1]` in the run `old`").has("windlass restart old --from 'each[1]'");
+    place.windlass(&["restart", "old", "--from", "each[99]"]).exits(3).has("did you mean `each[2]`?");
+    place
+        .windlass(&["restart", "old", "--from", "each[1]", "--set", "nam=1"])
+        .exits(3)
+        .has("has no variable `nam` in scope");
     place.windlass(&["restart", "old", "--from", "each", "--set", "x"]).exits(3).has("--set takes name=value");
     place
         .windlass(&["restart", "old", "--from", "each", "--id", "new"])
         .exits(3)
-        .has("a run `new` exists already")
-        .has("what it was made from");
+        .has("a run `new` already exists")
+        .has("or source run");
     let names = r#"names=["x", "y"]"#;
     place.windlass(&["restart", "old", "--from", "each", "--set", names, "--quiet"]).exits(0);
     assert_eq!(calls(&place), ["x", "y", "sum"]);
@@ -118,7 +121,7 @@ fn successful_agents_are_not_called_again() {
     let read = |name: &str| std::fs::read_to_string(examples.join(name)).expect("an example");
     let script = read("loop-foreach.script.yaml");
     place.write("flow.yaml", read("loop-foreach.yaml"));
-    place.write("script.yaml", script.replace("deploy_each[1].deploy", "nobody"));
+    place.write("script.yaml", script.replace("deploy_each[1].deploy", "unknown"));
     let model = "scripted:script.yaml";
     place.windlass(&["run", "flow.yaml", "--model", model, "--yolo", "--id", "old", "--quiet"]).exits(1);
     place.write("script.yaml", script);
@@ -145,13 +148,13 @@ fn a_run_of_a_server_keeps_its_rules() {
     place.windlass(&restart).exits(3).has(&format!("POST {}/api/v1/runs/{run}/restart", server.url()));
     drop(server);
     for (words, hint) in [
-        (&["resume", &run][..], "`windlass serve` goes on with it"),
+        (&["resume", &run][..], "`windlass serve` resumes it"),
         (&["retry", &run], "start `windlass serve`, then POST /api/v1/runs/"),
         (&restart, "start `windlass serve`, then POST /api/v1/runs/"),
     ] {
         place.windlass(words).exits(3).has("is registered with a server").has(hint).has("--trusted");
     }
-    place.windlass(&["status", &run]).exits(0).has("nobody runs it now: windlass serve)");
+    place.windlass(&["status", &run]).exits(0).has("no process runs it: windlass serve)");
     place.windlass(&["doctor"]).exits(1).has("hint: windlass serve\n");
     place.windlass(&["cancel", &run]).exits(0).has("it takes effect with\n  windlass serve\n");
     assert_eq!(calls(&place), Vec::<String>::new());

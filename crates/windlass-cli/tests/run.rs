@@ -36,7 +36,7 @@ fn a_run_prints_the_documented_object() {
     assert_eq!(object["output"]["n"], 3);
     let looping = &object["steps"]["count"]["loop"];
     assert_eq!(
-        (&looping["kind"], &looping["turns"], &looping["reason"]),
+        (&looping["kind"], &looping["iterations"], &looping["reason"]),
         (&"until".into(), &3.into(), &"condition".into())
     );
 }
@@ -77,7 +77,7 @@ fn inputs_from_several_sources_are_merged_and_later_ones_win() {
     place.windlass(&["run", "echo.json"]).exits(3).has("`who` has no value");
     place.windlass(&["run", "echo.json", "--set", "who=x", "--set", "times=many"]).exits(3).has("integer");
     place.windlass(&["run", "echo.json", "--input", "{"]).exits(3).has("not valid JSON");
-    place.windlass(&["run", "echo.json", "--input", "[1]", "--set", "a=1"]).exits(3).has("cannot be put together");
+    place.windlass(&["run", "echo.json", "--input", "[1]", "--set", "a=1"]).exits(3).has("cannot be merged");
     place.windlass(&["run", "-", "--input", "-"]).exits(3).has("only once");
 }
 
@@ -98,7 +98,7 @@ fn the_same_id_twice_is_the_same_run() {
     let second = place.json(&["run", "echo.json", "--id", "same", "--set", "who=a", "--json"]);
     assert_eq!(first, second);
     assert_eq!(place.json(&["list", "--json"]).as_array().map(Vec::len), Some(1));
-    place.windlass(&["run", "echo.json", "--id", "same", "--set", "who=b"]).exits(3).has("exists already");
+    place.windlass(&["run", "echo.json", "--id", "same", "--set", "who=b"]).exits(3).has("already exists");
     place.windlass(&["run", "echo.json", "--id", "no blanks", "--set", "who=b"]).exits(3);
     place.windlass(&["run", "echo.json", "--id", "last", "--set", "who=b"]).exits(3);
 }

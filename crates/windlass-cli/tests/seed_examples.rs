@@ -9,12 +9,12 @@ use support::{RunningCommand, TestDir};
 /// Name and expected output.
 fn repaired() -> Vec<(&'static str, Value)> {
     vec![
-        ("1-retry-until-success", json!({"status": "complete", "turns": 3})),
+        ("1-retry-until-success", json!({"status": "complete", "iterations": 3})),
         ("2-queue-until-empty", json!({"done": [{"label": "ANCHOR"}, {"label": "ROPE"}, {"label": "DRUM"}]})),
         ("3-pages", json!({"found": ["hull", "mast", "keel", "sail", "rope"], "pages": 3})),
         ("4-agent", json!({"answer": "42 sails", "observations": "{\"found\":\"a ship has 3 masts of 14 sails\"}; "})),
         ("5-polling", json!({"job": {"status": "complete", "result": 42}})),
-        ("6-agent-with-tools", json!({"answer": "42 sails", "turns": 3})),
+        ("6-agent-with-tools", json!({"answer": "42 sails", "iterations": 3})),
         ("7-batches", json!({"batches": 2, "last": [{"processItem": {"label": "KEEL"}}]})),
     ]
 }

@@ -29,7 +29,7 @@ fn status_shows_a_run_of_another_process() {
     let current = &object["current"][0];
     assert_eq!((&current["name"], &current["loop"]["iteration"]), (&"count".into(), &1.into()));
     assert_eq!(object["steps"]["prepare"]["status"], "succeeded");
-    place.windlass(&["doctor"]).exits(0).has("all is well");
+    place.windlass(&["doctor"]).exits(0).has("no problems");
     place.windlass(&["cancel", "s"]).exits(0).has("delivered");
     events.line_with("workflow.finished");
     run.finish().exits(1).has("Cancelled");
@@ -43,13 +43,13 @@ fn pause_resume_and_cancel_come_from_anywhere() {
     place.windlass(&["pause", "p1", "--request-id", "once"]).exits(0).has("made before");
     events.line_with("workflow.paused");
     place.windlass(&["status", "p1"]).exits(0).has("Status: Paused");
-    place.windlass(&["signal", "p1", "early"]).exits(0).has("nothing waits for `early` now: it is kept");
+    place.windlass(&["signal", "p1", "early"]).exits(0).has("no node waits for `early` yet; the signal is buffered");
     let early = place.json(&["signal", "p1", "early", "--json"]);
-    assert_eq!((&early["answer"], early["note"].is_string()), (&"kept".into(), true));
+    assert_eq!((&early["delivery"], early["note"].is_string()), (&"buffered".into(), true));
     let follower = place.start(&["resume", "p1", "--json"]);
     events.line_with("workflow.resumed");
     let answer = place.json(&["cancel", "p1", "--reason", "seen enough", "--json"]);
-    assert_eq!(answer["answer"], "delivered");
+    assert_eq!(answer["delivery"], "delivered");
     run.finish().exits(1).has("seen enough");
     let followed = follower.finish();
     followed.exits(1).has("following");
@@ -81,12 +81,12 @@ fn ctrl_c_leaves_a_run_that_can_be_resumed() {
     place.start(&["events", "i1", "--follow"]).line_with("count[3]");
     run.signal(Signal::INT);
     run.finish().exits(130).has("windlass resume i1");
-    place.windlass(&["status", "i1"]).exits(0).has("nobody runs it now: windlass resume i1");
-    place.windlass(&["doctor"]).exits(1).has("nothing will move it");
+    place.windlass(&["status", "i1"]).exits(0).has("no process runs it: windlass resume i1");
+    place.windlass(&["doctor"]).exits(1).has("it is open but stuck");
     place.write("go", "");
     let object = place.json(&["resume", "i1", "--json"]);
     assert_eq!(object["status"], "succeeded", "{object}");
-    assert_eq!(object["steps"]["count"]["loop"]["turns"], 20, "no turn twice, none left out");
+    assert_eq!(object["steps"]["count"]["loop"]["iterations"], 20, "each iteration exactly once");
     let log = std::fs::read_to_string(place.path("log")).expect("what was done");
     let mut done: Vec<&str> = log.lines().collect();
     done.dedup();
@@ -105,7 +105,7 @@ fn requests_to_an_unowned_run_are_buffered() {
     run.signal(Signal::KILL);
     assert_eq!(run.finish().code, None, "killed");
     place.windlass(&["doctor"]).exits(1).has("is gone").has("windlass resume k1");
-    place.windlass(&["cancel", "k1"]).exits(0).has("kept").has("windlass resume k1");
+    place.windlass(&["cancel", "k1"]).exits(0).has("buffered").has("windlass resume k1");
     place.windlass(&["resume", "k1"]).exits(1).has("cancelled by hand");
 }
 
@@ -115,7 +115,7 @@ fn a_buffered_pause_is_superseded_by_a_later_resume() {
     place.write("flow.json", counting(5, "PT1M"));
     let words = ["run", "flow.json", "--id", "g1", "--virtual-time", "--crash-at", "after:2"];
     assert_eq!(place.windlass(&words).code, None, "killed");
-    place.windlass(&["pause", "g1"]).exits(0).has("kept").has("stands still already");
+    place.windlass(&["pause", "g1"]).exits(0).has("buffered").has("so it is not running");
     assert_eq!(place.json(&["resume", "g1", "--json"])["status"], "succeeded");
 }
 
@@ -166,9 +166,9 @@ fn progress_continues_where_the_run_was() {
     let words = ["run", "flow.json", "--id", "w1", "--virtual-time", "-q", "--crash-at", "after:4"];
     assert_eq!(place.windlass(&words).code, None, "killed");
     let object = place.json(&["status", "w1", "--json"]);
-    let ended = object["current"][0]["loop"]["ended"].as_u64().expect("a number of turns");
+    let ended = object["current"][0]["loop"]["ended"].as_u64().expect("a number of iterations");
     assert!((1..8).contains(&ended), "{object}");
-    place.windlass(&["resume", "w1"]).exits(0).has(&format!("count goes on at {ended}/100")).has("count succeeded");
+    place.windlass(&["resume", "w1"]).exits(0).has(&format!("count continues at {ended}/100")).has("count succeeded");
 }
 
 #[test]
@@ -199,6 +199,8 @@ fn parallel_iterations_are_counted_when_they_end() {
     assert!(!paused.out.contains("running"), "{}", paused.out);
     place.windlass(&["cancel", "b1"]).exits(0);
     let done = run.finish();
-    done.exits(1).has("each  cancelled  6 of 9 turns, cancelled, 3 cut off").has("does not read the input `manny`");
+    done.exits(1)
+        .has("each  cancelled  6 of 9 iterations, cancelled, 3 cut off")
+        .has("does not read the input `manny`");
     done.has("did you mean `many`?");
 }

@@ -73,7 +73,7 @@ fn a_playbook_and_a_workflow_of_agents_have_triggers() {
         items.iter().find(|one| one["trigger"] == name).unwrap_or_else(|| panic!("no {name} in {seen}")).clone()
     };
     let nightly = facts("nightly");
-    assert_eq!(nightly["schedule"], json!({"cron": "30 2 * * 1-5", "timeZone": "Europe/Berlin"}));
+    assert_eq!(nightly["schedule"], json!({"cron": "30 2 * * 1-5", "time_zone": "Europe/Berlin"}));
     assert!(nightly["next_at"].is_string() && nightly["catch_up"] == "last", "{nightly}");
     assert_eq!((&facts("now")["url"], &facts("now")["waiting"]), (&json!("/hooks/nightly/now"), &json!(0)));
     assert_eq!(facts("schedule")["definition"], "research");
@@ -127,8 +127,8 @@ fn queued_runs_survive_a_kill() {
     assert_eq!(request(&address, "POST", "/hooks/queue/new", &json!({})).0, 429);
     wait_for_status(&address, &runs[0], "waiting");
     let status = place.windlass(&["status", &runs[2]]);
-    status.exits(0).has("Waiting for its turn: 1 run of the trigger `new` is under way (at most 1 at once), place 2");
-    assert_eq!(place.json(&["status", &runs[1], "--json"])["waits_for_turn"]["place"], 1);
+    status.exits(0).has("Queued: 1 run of the trigger `new` is in flight (limit 1), position 2");
+    assert_eq!(place.json(&["status", &runs[1], "--json"])["queue_position"]["position"], 1);
     server.signal(Signal::KILL);
     drop(server.finish());
 

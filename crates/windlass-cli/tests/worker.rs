@@ -114,14 +114,14 @@ impl Drop for Process {
 fn worker(place: &TestDir, url: &str) -> Process {
     let mut command = place.command(&["worker", "--server", url, "--tools", "shell", "--name", "w", "--slots", "2"]);
     // It never stops by itself while it has a job.
-    command.args(["--drain-seconds", "86400"]);
+    command.args(["--drain", "86400"]);
     Process(command.env("WINDLASS_TOKEN", TOKEN).stderr(Stdio::null()).spawn().expect("the program starts"))
 }
 
 async fn wait_until(condition: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < HANG, "it never came true");
+        assert!(begun.elapsed() < HANG, "the condition did not become true in time");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -233,7 +233,7 @@ async fn a_result_produced_while_the_server_was_down_is_not_repeated() {
     std::fs::write(&go, "").expect("written");
     wait_until(|| done.exists()).await;
     let server = server(&place.path("runs"), port).await;
-    let mut run = server.app.engine.resume("a").await.expect("it goes on");
+    let mut run = server.app.engine.resume("a").await.expect("it is resumed");
     assert_eq!(wait_for_end(&mut run).await.status, Status::Succeeded);
     assert_eq!(lines(&begun), 1, "it was done once");
     terminate(&child);
@@ -246,14 +246,14 @@ async fn startup_errors_are_reported() {
     let place = TestDir::new();
     let server = server(&place.path("runs"), 0).await;
     let url = server.url();
-    let file = place.write("token", "wl_of_somebody_else\n");
+    let file = place.write("token", "wl_of_another_server\n");
     let file = file.to_string_lossy().into_owned();
     let table: [(&[&str], &str); 5] = [
         (&["worker", "--server", &url], "there is no token"),
-        (&["worker", "--server", &url, "--token-file", &file, "--drain-seconds", "600"], "refuses this worker (401)"),
-        (&["worker", "--server", "http://10.1.2.3:1", "--token-file", &file], "everybody on the way"),
+        (&["worker", "--server", &url, "--token-file", &file, "--drain", "600"], "rejects this worker (401)"),
+        (&["worker", "--server", "http://10.1.2.3:1", "--token-file", &file], "unencrypted"),
         (&["worker", "--server", &url, "--token-file", &file, "--tools", "shel"], "no tool `shel`"),
-        (&["worker", "--server", &url, "--token-file", &file, "--only-labelled"], "would get none"),
+        (&["worker", "--server", &url, "--token-file", &file, "--only-labelled"], "would get no jobs"),
     ];
     for (words, expected) in table {
         let mut command = place.command(words);

@@ -149,7 +149,7 @@ fn check(plan: &Plan) -> Result<(), PlanError> {
     for node in plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Wait(Wait::Mail { .. }))) {
         let around = std::iter::successors(Some(node), |node| node.parent.map(|parent| plan.node(parent)));
         if !around.into_iter().any(|node| node.mailbox.is_some()) {
-            let message = format!("`{}` waits for mail, and neither it nor a node around it has a mailbox", node.name);
+            let message = format!("`{}` waits for mail, but neither it nor an enclosing node has a mailbox", node.name);
             return Err(PlanError(message));
         }
     }

@@ -24,7 +24,7 @@ pub use event::{
     Event, EventDoc, EventError, EventKind, FieldDoc, FieldShape, IdleReason, LoopEventLimits, LoopStats, ObjectShape,
     PatchScope, PermissionDecision, TaskResult, TaskStatus,
 };
-pub use limits::{Limits, ProcessLimits, ServerLimits};
+pub use limits::{LIMIT_CEILINGS, Limits, ProcessLimits, ServerLimits};
 pub use outcome::{
     ErrorInfo, ExpectedValue, LoopEndReason, LoopSummary, NextCall, Outcome, RunReply, SentToken, SideOutputs,
     StateChange, SuspendedOn, Suspension, TaskOutcome, WaitAnnouncement, WaitResult,

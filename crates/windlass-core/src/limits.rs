@@ -308,3 +308,7 @@ impl Limits {
         self
     }
 }
+
+/// Limits that the operator cannot raise without bound, with their maximum: a value or a definition that nests deeper
+/// could be written, but not read back.
+pub const LIMIT_CEILINGS: [(&str, u64); 2] = [("max_value_depth", 400), ("max_definition_depth", 512)];

@@ -44,7 +44,7 @@ impl ErrorInfo {
     /// Returns the error without the parts that may contain values.
     #[must_use]
     pub(crate) fn redacted(self) -> ErrorInfo {
-        let message = "it failed; what it got and what it gave is not shown".into();
+        let message = "it failed; its input and output are redacted".into();
         ErrorInfo { message, hint: None, facts: Value::Null, ..self }
     }
 
@@ -254,14 +254,14 @@ const MAX_REPLY_CHARS: usize = 200;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunReply {
     pub value: Value,
-    pub good: bool,
+    pub success: bool,
 }
 
 impl RunReply {
     /// Returns the reply as the result of the call that waits for it.
     pub fn call_result(&self) -> (Status, TaskOutcome) {
         let output = TaskOutcome::success(self.value.clone());
-        if self.good {
+        if self.success {
             return (Status::Succeeded, output);
         }
         let mut text = format!("{:?}", self.value);

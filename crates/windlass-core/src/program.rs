@@ -204,7 +204,7 @@ fn check_versions(plan: &Plan) -> Result<(), PlanError> {
     let known = plan.encoding <= ENCODING_VERSION && plan.semantics <= SEMANTICS_VERSION;
     known.then_some(()).ok_or_else(|| {
         PlanError(format!(
-            "it was made by a newer version (encoding {}, semantics {}); this program knows up to {ENCODING_VERSION} and {SEMANTICS_VERSION}",
+            "it was made by a newer version (encoding {}, semantics {}); this program supports up to {ENCODING_VERSION} and {SEMANTICS_VERSION}",
             plan.encoding, plan.semantics
         ))
     })
@@ -225,17 +225,20 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
         if let NodeKind::Pipeline(pipeline) = &node.kind
             && (pipeline.tasks.is_empty() || jumps_out_of_range(pipeline))
         {
-            return Err(PlanError(format!("the pipeline `{}` has no task, or jumps to none", node.name)));
+            return Err(PlanError(format!(
+                "the pipeline `{}` has no task, or jumps to a task that does not exist",
+                node.name
+            )));
         }
         if let NodeKind::Pipeline(pipeline) = &node.kind
             && pipeline.tasks.iter().flat_map(|task| &task.rules).any(fails_with_success_status)
         {
-            return Err(PlanError(format!("a rule of the pipeline `{}` fails it with a good status", node.name)));
+            return Err(PlanError(format!("a rule of the pipeline `{}` fails it with a success status", node.name)));
         }
         if let NodeKind::Pipeline(pipeline) = &node.kind
             && pipeline.tasks.iter().any(|task| task.action.node().is_some() && task.timeout.is_some())
         {
-            return Err(PlanError(format!("a task of `{}` has the time of the node that it enters", node.name)));
+            return Err(PlanError(format!("a task of `{}` that enters a node has its own timeout", node.name)));
         }
         if let NodeKind::Graph(graph) = &node.kind
             && graph
@@ -244,12 +247,12 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
                 .flat_map(|child| &child.after)
                 .any(|after| after.child as usize >= graph.children.len())
         {
-            return Err(PlanError(format!("the graph `{}` has a dependency on nothing", node.name)));
+            return Err(PlanError(format!("the graph `{}` has a dependency that does not exist", node.name)));
         }
         if let NodeKind::Graph(graph) = &node.kind
             && graph.unmet == Status::Succeeded
         {
-            let what = "has succeeded without having run";
+            let what = "would succeed without having run";
             return Err(PlanError(format!(
                 "a child of the graph `{}` whose dependencies are not met {what}",
                 node.name
@@ -261,7 +264,10 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
         if let NodeKind::Graph(graph) = &node.kind
             && has_cycle(graph)
         {
-            return Err(PlanError(format!("in the graph `{}` children wait for each other in a circle", node.name)));
+            return Err(PlanError(format!(
+                "in the graph `{}` the dependencies of the children form a cycle",
+                node.name
+            )));
         }
     }
     Ok(())
@@ -273,7 +279,10 @@ fn check_net(net: &Net) -> Result<(), PlanError> {
         let at = |at: &u32| net.places.get(*at as usize);
         let handler = place.handler.map(|handler| at(&handler.place));
         if handler.is_some_and(|by| by.is_none_or(|by| !by.accepts.iter().any(|kind| &**kind == FAILED_KIND))) {
-            return Err(PlanError(format!("the handler of `{}` is no place that accepts `{FAILED_KIND}`", place.name)));
+            return Err(PlanError(format!(
+                "the handler of `{}` is not a place that accepts `{FAILED_KIND}`",
+                place.name
+            )));
         }
         let joins = place.fan_out_joins.iter().flatten();
         if joins.map(at).any(|join| join.is_none_or(|join| join.join != Join::FanOut)) {
@@ -303,7 +312,10 @@ fn check_triggers(plan: &Plan) -> Result<(), PlanError> {
             .chain(&trigger.validation)
             .any(|id| id.0 as usize >= plan.expressions.len())
         {
-            return Err(PlanError(format!("the trigger `{}` has an expression that is not there", trigger.name)));
+            return Err(PlanError(format!(
+                "the trigger `{}` refers to an expression that does not exist",
+                trigger.name
+            )));
         }
     }
     Ok(())
@@ -336,7 +348,8 @@ fn has_cycle(graph: &Graph) -> bool {
 fn parse_expressions(plan: &Plan, languages: &[&dyn Language]) -> Result<Vec<Box<dyn Expression>>, PlanError> {
     let parse = |source: &crate::plan::ExpressionSource| {
         let language = languages.iter().find(|language| language.name() == &*source.language);
-        let language = language.ok_or_else(|| PlanError(format!("nobody knows the language `{}`", source.language)))?;
+        let language =
+            language.ok_or_else(|| PlanError(format!("unknown expression language `{}`", source.language)))?;
         language.compile(&source.source, source.mode).map_err(|errors| {
             let first = errors.into_iter().next().map(|error| error.message).unwrap_or_default();
             PlanError(format!("the expression {:?} is not valid: {first}", source.source))
@@ -383,7 +396,7 @@ fn find_recorded_nodes(plan: &Plan, facts: &[NodeFacts]) -> Result<ByScope<Optio
         let (id, home) = (NodeId(index as u32), facts[index].home);
         for (at, inner) in looping.records.iter().flat_map(|records| &records.nodes).enumerate() {
             if facts.get(inner.0 as usize).is_none_or(|facts| facts.home != Some(id)) {
-                return Err(PlanError(format!("the loop `{}` writes down a node that is not in its body", node.name)));
+                return Err(PlanError(format!("the loop `{}` records a node that is not in its body", node.name)));
             }
             let recorded = RecordedNode { node: *inner, looping: id, at };
             let names = found.entry(home).or_default();

@@ -136,7 +136,7 @@ fn a_plan_with_a_dangling_trigger_is_not_loaded() {
         Program::load(plan, &[&TestLanguage], Limits::default()).err().map(|error| error.to_string())
     };
     assert_eq!(load(|_| {}), None);
-    let nowhere = |text: Option<String>| assert!(text.unwrap().contains("an expression that is not there"));
+    let nowhere = |text: Option<String>| assert!(text.unwrap().contains("an expression that does not exist"));
     nowhere(load(|plan| plan.triggers[0].conditions.push(ExprId(99))));
     nowhere(load(|plan| plan.triggers[0].split = Some(ExprId(99))));
     nowhere(load(|plan| plan.triggers[0].validation = Some(ExprId(99))));

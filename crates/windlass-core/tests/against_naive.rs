@@ -33,7 +33,7 @@ fn published_ends(sim: &Sim) -> (Ends, Loops) {
         match &*event.kind {
             "step.done" | "step.failed" => _ = ends.insert(event.path.to_string(), (text("status"), output())),
             "loop.done" => {
-                let iterations = event.data.get("turns").and_then(Value::as_int).unwrap_or(-1) as u64;
+                let iterations = event.data.get("iterations").and_then(Value::as_int).unwrap_or(-1) as u64;
                 loops.insert(event.path.to_string(), (iterations, text("reason")));
             }
             _ => {}

@@ -23,7 +23,7 @@ fn ask(b: &mut Builder, name: &str, asks: &str, deadline: Option<u64>) -> NodeKi
 fn ask_per_item(name: &str) -> Program {
     let mut b = Builder::new();
     let looping = b.node(None, "each", |_, _| NodeKind::Wait(Wait::Delay(Amount::Fixed(secs(0)))));
-    let body = b.node(Some(looping), "ask", |b, _| ask(b, name, r#"{"title": [{"$turn": "item"}]}"#, None));
+    let body = b.node(Some(looping), "ask", |b, _| ask(b, name, r#"{"title": [{"$iteration": "item"}]}"#, None));
     let items = b.expr(r#"["a", "b", "c"]"#);
     b.node_mut(looping).kind = NodeKind::Loop(Box::new(each(items, 3, body)));
     b.load()
@@ -89,8 +89,8 @@ fn requests_with_one_name_are_distinguished_by_address() {
     sim.event("ok", "one").drain_buffer();
     assert_eq!(addresses(&sim), ["ok at each[1].ask"], "without an address the oldest gets it");
     signal_to(&mut sim, "each[2].ask", "ok", "again");
-    assert_eq!(sim.count("event.unhandled"), 1, "what comes too late for its address is for nobody");
-    assert!(sim.state.signals.is_empty(), "and not kept for the next question");
+    assert_eq!(sim.count("event.unhandled"), 1, "a signal that arrives too late for its address is unhandled");
+    assert!(sim.state.signals.is_empty(), "and not buffered for the next question");
     signal_to(&mut sim, "each[1].ask", "ok", "two");
     assert_eq!(sim.output(), json(r#"["one", "two", "three"]"#));
 }

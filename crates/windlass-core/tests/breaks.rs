@@ -33,7 +33,7 @@ fn the_first_success_wins() {
         assert_eq!(ended[..2], [(1, Status::Failed), (3, Status::Succeeded)]);
         assert!(ended[2..].iter().all(|(_, status)| *status == Status::Cancelled), "{ended:?}");
         assert_eq!(sim.iterations.last().unwrap().reason, Some(LoopEndReason::Condition));
-        assert_eq!(sim.dispatched.len(), 4, "no other turn begins");
+        assert_eq!(sim.dispatched.len(), 4, "no other iteration begins");
     }
 }
 
@@ -96,7 +96,7 @@ fn expected_report(status: &str, reason: &str, met: bool, iterations: i64) -> (S
 /// Returns the checks of every condition loop: until, while, doUntil, and one that never evaluates a condition.
 fn checks(b: &mut Builder, met_after: i64) -> [LoopCheck; 4] {
     let met = completed(b, met_after);
-    let goes_on = b.condition(json(&format!(r#"{{"$lt": [{{"$turn": "completed"}}, {met_after}]}}"#)));
+    let goes_on = b.condition(json(&format!(r#"{{"$lt": [{{"$iteration": "completed"}}, {met_after}]}}"#)));
     [
         LoopCheck::Before { condition: met, stop_when: true },
         LoopCheck::Before { condition: goes_on, stop_when: false },
@@ -173,7 +173,7 @@ fn a_loop_over_items_can_stall() {
             let program = looped(|b, id| {
                 let items = range(b, 9);
                 let body = b.effect(id, "body", "0");
-                let watch = b.expr(r#"{"$turn": "previous"}"#);
+                let watch = b.expr(r#"{"$iteration": "previous"}"#);
                 Loop { stall: Some(StallCheck { watch, iterations: 2 }), on_exhausted, ..each(items, in_flight, body) }
             });
             let mut sim = begun(&program);
@@ -181,7 +181,7 @@ fn a_loop_over_items_can_stall() {
                 .succeed("loop[1].body", "b")
                 .succeed("loop[2].body", "b")
                 .advance(secs(30));
-            assert_eq!((sim.status(), sim.loop_end("loop").0.as_str()), (status, "stalled"), "{in_flight} at once");
+            assert_eq!((sim.status(), sim.loop_end("loop").0.as_str()), (status, "stalled"), "{in_flight} in flight");
             let error = sim.result().error.as_ref().map(|error| (&*error.code, error.hint.is_some()));
             assert_eq!(error, (on_exhausted == ExhaustedPolicy::Fail).then_some(("LoopStalled", true)));
         }

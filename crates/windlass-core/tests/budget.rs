@@ -79,7 +79,7 @@ fn the_error_names_the_budget() {
     let sim = ran(&program);
     let error = sim.result().error.clone().unwrap();
     assert_eq!(&*error.code, "LoopBudget");
-    assert_eq!(&*error.message, "the loop has used up its budget after 3 turns: 5 of 5 calls");
+    assert_eq!(&*error.message, "the loop has used up its budget after 3 iterations: 5 of 5 calls");
     assert!(error.hint.is_some());
     assert_eq!(sim.output().get("status").and_then(Value::as_str), Some("budget"));
     let started = sim.events_of("loop.started")[0].data.get("limits").unwrap().clone();
@@ -193,7 +193,7 @@ fn concurrent_iterations_share_the_budget() {
     sim.succeed("loop[0].body.one", 1u32).advance(secs(30));
     assert_eq!((sim.loop_end("loop").0.as_str(), effects(&sim)), ("budget", 4));
     assert_eq!(error_code(&sim), "LoopBudget");
-    assert!(sim.iterations.iter().all(|iteration| iteration.status == Status::Cancelled), "all of them are called off");
+    assert!(sim.iterations.iter().all(|iteration| iteration.status == Status::Cancelled), "all of them are cancelled");
 }
 
 #[test]

@@ -69,10 +69,10 @@ fn a_computed_name_is_the_tool_that_is_called() {
 #[test]
 fn a_computed_name_reaches_only_what_is_allowed() {
     let cases = [
-        (r#""delete""#, r#"there is no tool "delete" here; there are: post, get"#),
-        (r#""Get""#, r#"there is no tool "Get" here; there are: post, get"#),
-        ("7", "a tool's name must be a text; integer 7 is none; there are: post, get"),
-        ("null", "a tool's name must be a text; null null is none; there are: post, get"),
+        (r#""delete""#, r#"there is no tool "delete"; available tools: post, get"#),
+        (r#""Get""#, r#"there is no tool "Get"; available tools: post, get"#),
+        ("7", "a tool's name must be a text, not integer 7; available tools: post, get"),
+        ("null", "a tool's name must be a text, not null null; available tools: post, get"),
     ];
     for (name, message) in cases {
         let program = computed(name, 1);
@@ -323,11 +323,12 @@ fn a_rule_cannot_fail_a_step_with_success() {
 
 // Replies.
 
-fn replying(good: Option<&str>, times: usize) -> Program {
+fn replying(success: Option<&str>, times: usize) -> Program {
     let mut b = Builder::new();
     b.sequence(None, "all", |b, parent| {
         let reply = |b: &mut Builder, number: usize| {
-            let action = Action::Reply { value: b.expr(r#"{"n": 1}"#), good: good.map(|text| b.condition(json(text))) };
+            let action =
+                Action::Reply { value: b.expr(r#"{"n": 1}"#), success: success.map(|text| b.condition(json(text))) };
             b.node(parent, &format!("reply{number}"), |_, _| NodeKind::single_task(action))
         };
         let mut nodes: Vec<_> = (0..times).map(|number| reply(b, number)).collect();
@@ -339,16 +340,16 @@ fn replying(good: Option<&str>, times: usize) -> Program {
 
 #[test]
 fn a_reply_is_published_and_the_run_continues() {
-    for (good, is_published) in [(None, true), (Some("true"), true), (Some("false"), false)] {
-        let program = replying(good, 1);
+    for (success, is_published) in [(None, true), (Some("true"), true), (Some("false"), false)] {
+        let program = replying(success, 1);
         let mut sim = begun(&program);
         assert_eq!(sim.state.phase, Phase::Running);
         assert_eq!(sim.end_of("all.reply0"), Some(("succeeded".into(), json(r#"{"n": 1}"#))));
         let event = sim.events_of("run.replied")[0];
-        assert_eq!(event.data, Value::object([("reply", json(r#"{"n": 1}"#)), ("good", Value::Bool(is_published))]));
+        assert_eq!(event.data, Value::object([("reply", json(r#"{"n": 1}"#)), ("success", Value::Bool(is_published))]));
         sim.succeed("all.after", 3i64);
         let reply = sim.result().reply.clone().expect("the end knows of it");
-        assert_eq!((reply.value, reply.good), (json(r#"{"n": 1}"#), is_published));
+        assert_eq!((reply.value, reply.success), (json(r#"{"n": 1}"#), is_published));
     }
 }
 
@@ -392,7 +393,7 @@ fn the_caller_cancels_only_runs_that_have_not_replied() {
 
 #[test]
 fn a_bad_reply_is_a_failed_call() {
-    let reply = |good| windlass_core::RunReply { value: "no".into(), good };
+    let reply = |success| windlass_core::RunReply { value: "no".into(), success };
     let (status, outcome) = reply(true).call_result();
     assert_eq!((status, outcome), (Status::Succeeded, TaskOutcome::success("no")));
     let (status, outcome) = reply(false).call_result();

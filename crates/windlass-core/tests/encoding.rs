@@ -72,7 +72,19 @@ fn a_plan_without_pins_omits_the_field() {
 /// Fields at their default are omitted from a plan's bytes, which keeps plans small.
 #[test]
 fn a_plan_omits_unused_fields() {
-    let names = ["hidden", "times", "fresh", "entry", "item", "merge", "done", "input", "facts", "origin"];
+    let names = [
+        "hidden",
+        "max_matches",
+        "reevaluates_input",
+        "ignores_input",
+        "entry",
+        "item",
+        "merge",
+        "done_event",
+        "input",
+        "facts",
+        "origin",
+    ];
     let encoded_names = |bytes: Vec<u8>, known: &[&str]| {
         let is_encoded = |name_text: &&str| {
             // A name is encoded as its length followed by its characters.

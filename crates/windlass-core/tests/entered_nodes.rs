@@ -26,7 +26,7 @@ fn enters(label: &str, node: NodeId) -> Task {
 fn three(b: &mut Builder, id: Option<NodeId>, name: &str, in_flight: u64) -> NodeId {
     b.looping(id, name, |b, id| {
         let items = b.expr(r#"{"$range": 3}"#);
-        each(items, in_flight, b.effect(id, "body", r#"{"$turn": "item"}"#))
+        each(items, in_flight, b.effect(id, "body", r#"{"$iteration": "item"}"#))
     })
 }
 
@@ -276,7 +276,7 @@ fn a_place_whose_body_enters_a_loop_is_one_step() {
             let looping = b.looping(Some(id), "step#loop", |b, id| {
                 let items = b.expr(r#"{"$range": 3}"#);
                 let body = b.node(id, "step#body", |b, _| {
-                    let sum = r#"{"$add": [{"$step": "base"}, {"$turn": "item"}]}"#;
+                    let sum = r#"{"$add": [{"$step": "base"}, {"$iteration": "item"}]}"#;
                     let work = Task { label: "work".into(), ..Task::new(b.action(sum)) };
                     let total = VariableUpdate {
                         level: Level::Step,
@@ -349,5 +349,5 @@ fn a_task_that_enters_a_node_has_the_node_timeout() {
         NodeKind::Pipeline(Pipeline { tasks: vec![enter] })
     });
     let refused = Program::load(b.plan, &[&support::language::TestLanguage], Default::default());
-    assert!(refused.err().unwrap().to_string().contains("the time of the node"));
+    assert!(refused.err().unwrap().to_string().contains("that enters a node has its own timeout"));
 }

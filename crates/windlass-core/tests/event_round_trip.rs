@@ -111,7 +111,7 @@ proptest! {
 
 #[test]
 fn a_known_type_with_other_fields_is_carried_unchanged() {
-    for fields in [r#"{"turns": "many"}"#, "{}", r#"{"status": "succeeded", "more": 1}"#] {
+    for fields in [r#"{"iterations": "many"}"#, "{}", r#"{"status": "succeeded", "more": 1}"#] {
         let fields = parse_json(fields).unwrap().as_map().unwrap().clone();
         let kind = EventKind::new(EventKind::STEP_DONE.into(), fields.clone());
         assert!(matches!(kind, EventKind::Other { .. }), "{kind:?}");

@@ -137,33 +137,33 @@ fn time_between_run_and_fork_does_not_count() {
 #[test]
 fn a_fork_point_can_lie_between_two_iterations_of_one_tick() {
     let program = looped(|b, id| {
-        let body = b.evaluate(id, "body", r#"{"$turn": "index"}"#);
+        let body = b.evaluate(id, "body", r#"{"$iteration": "index"}"#);
         repeat(10_000, body)
     });
     let live = ran(&program);
     for iteration in [0, 1, 999, 1_000, 1_001, 5_432, 9_999] {
         let [at] = beginnings(&live, &format!("loop[{iteration}]").into())[..] else {
-            panic!("turn {iteration} begins once")
+            panic!("iteration {iteration} begins once")
         };
         let mut fork = Sim::forked(&program, 1, &live.journal, at, echo());
         fork.state.fork_origin = None;
         let begun = fork.iterations.first().map(|first| first.index);
         fork.run();
-        assert_eq!((fork.status(), fork.output()), (live.status(), live.output()), "turn {iteration}");
-        assert!(begun.is_none_or(|begun| begun <= iteration), "turn {iteration} is done anew");
+        assert_eq!((fork.status(), fork.output()), (live.status(), live.output()), "iteration {iteration}");
+        assert!(begun.is_none_or(|begun| begun <= iteration), "iteration {iteration} runs again");
     }
 }
 
 #[test]
 fn the_first_event_contains_the_fork_origin() {
     let program = looped(|b, id| {
-        let body = b.effect(id, "body", r#"{"$turn": "index"}"#);
+        let body = b.effect(id, "body", r#"{"$iteration": "index"}"#);
         repeat(3, body)
     });
     let live = ran(&program);
     let [at] = beginnings(&live, &"loop[1].body".into())[..] else { panic!("it begins once") };
     let [fork_point] = beginnings(&live, &"loop[1]".into())[..] else { panic!("it begins once") };
-    assert_eq!(at, fork_point, "a turn begins with its body");
+    assert_eq!(at, fork_point, "an iteration begins with its body");
     let mut state = Sim::forked(&program, 1, &live.journal, at, echo()).state;
     assert_eq!(state.iterations, 2);
     state.fork_origin = Some(Box::new(ForkOrigin { run: "old".into(), path: "loop[1]".into(), retry: true }));
@@ -174,7 +174,7 @@ fn the_first_event_contains_the_fork_origin() {
     let first = sim.events.first().expect("an event");
     assert_eq!(&*first.kind, "workflow.restarted");
     assert_eq!(first.data.get("from").and_then(Value::as_str), Some("old"));
-    assert!(sim.state.fork_origin.is_none(), "it is told once");
+    assert!(sim.state.fork_origin.is_none(), "it is published once");
 }
 
 /// A node that ends the run as failed counts as the failure, even if no other node has failed.

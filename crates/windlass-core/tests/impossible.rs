@@ -268,10 +268,7 @@ fn more_failed_iterations_than_have_ended_are_impossible() {
             report_tick(state).expect("a job is out")
         },
     );
-    assert!(
-        matches!(impossible.fault, ReducerFault::Miscounted { what: "iterations that ended well", .. }),
-        "{impossible}"
-    );
+    assert!(matches!(impossible.fault, ReducerFault::Miscounted { what: "successful iterations", .. }), "{impossible}");
 }
 
 #[test]

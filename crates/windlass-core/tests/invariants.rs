@@ -223,7 +223,7 @@ fn check_redispatched(before: &[TickOutput], sim: &Sim) {
     }
     for job in again.iter().filter(|job| !sim.lost.contains(&job.job)) {
         let before = first.iter().rfind(|known| known.job == job.job).map(|known| known.lease_epoch + 1);
-        assert_eq!(job.lease_epoch, before.unwrap_or(0), "a pipeline that goes on keeps its number");
+        assert_eq!(job.lease_epoch, before.unwrap_or(0), "a pipeline that continues keeps its number");
     }
 }
 

@@ -100,7 +100,7 @@ fn each_entry_of_a_pipeline_is_a_separate_job() {
     let program = b.load();
     let mut sim = begun(&program);
     sim.succeed("pipe.one", 1i64).fail("pipe.two");
-    assert_eq!(ended_leases(&sim), [(0, 1)], "a node that is entered anew begins anew");
+    assert_eq!(ended_leases(&sim), [(0, 1)], "a node that is entered again starts over");
     sim.advance(secs(1));
     assert_eq!(dispatches(&sim)[2..], [(1, 0, 0)]);
 }
@@ -225,7 +225,7 @@ fn a_stale_worker_is_rejected_by_its_lease_epoch() {
     assert_eq!(sim.dispatched[0].key, sim.dispatched[1].key, "a repeat has the same key");
     let rejection = sim.events_of("job.refused")[0];
     assert_eq!(&*rejection.path, "pipe.one");
-    let data = r#"{"event": "StepResult", "job": 0, "epoch": 0, "expected": 1, "reason": "its lease is over; it changed nothing"}"#;
+    let data = r#"{"event": "StepResult", "job": 0, "lease_epoch": 0, "expected": 1, "reason": "its lease has ended; the report changed nothing"}"#;
     assert_eq!(rejection.data, json(data));
     for path in ["pipe.one", "pipe.two"] {
         sim.succeed(path, "good").tick(zombie.clone());
@@ -242,9 +242,9 @@ fn a_report_under_another_lease_epoch_is_rejected() {
     sim.succeed("pipe.one", 1i64);
     for lease_epoch in [0, 1, 2] {
         sim.tick(TickKind::Progress { job: 0, lease_epoch, data: Value::Int(1) });
-        sim.tick(TickKind::PublishEvent { job: 0, lease_epoch, kind: "said".into(), data: Value::Int(1) });
+        sim.tick(TickKind::PublishEvent { job: 0, lease_epoch, kind: "note".into(), data: Value::Int(1) });
     }
-    assert_eq!((sim.count("task.progress"), sim.count("said"), sim.count("job.refused")), (1, 1, 4));
+    assert_eq!((sim.count("task.progress"), sim.count("note"), sim.count("job.refused")), (1, 1, 4));
 }
 
 /// Three tasks, the second of which fails twice, and what they write to the iteration, the step and `_prev`.
@@ -265,7 +265,7 @@ fn with_state_writes() -> Program {
                 ..rule(None, Directive::Continue)
             };
             let two = task("two", b.action(r#"{"$var": "_prev"}"#));
-            let one = Task { rules: vec![ends(b, "first")], ..task("one", b.action(r#"{"$turn": "item"}"#)) };
+            let one = Task { rules: vec![ends(b, "first")], ..task("one", b.action(r#"{"$iteration": "item"}"#)) };
             let two = Task { retry: Some(retry(3, secs(1))), rules: vec![ends(b, "second")], ..two };
             let input = r#"{"first": {"$var": "first"}, "second": {"$var": "second"}, "before": {"$var": "_prev"}}"#;
             NodeKind::Pipeline(Pipeline { tasks: vec![one, two, task("three", b.action(input))] })

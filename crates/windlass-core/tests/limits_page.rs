@@ -18,7 +18,7 @@ fn render_page() -> String {
          `WINDLASS_<NAME>` in capitals. An error that a limit causes names it. Limits of the server are in\n\
          [serving.md](serving.md#limits-of-the-server).\n\n\
          ## Definitions and runs\n\n\
-         A run keeps the limits that its definition was stored with: a changed limit counts for runs of definitions that are stored\n\
+         A run keeps the limits that its definition was stored with: a changed limit applies to runs of definitions that are stored\n\
          afterwards.\n\n",
     );
     page.push_str(HEAD);
@@ -27,8 +27,8 @@ fn render_page() -> String {
     }
     page.push_str(
         "\n## Tools, agents and workers\n\n\
-         They hold for the process that does the work, whatever run it does it for: `windlass run`, a server, a worker. A changed limit\n\
-         counts from the next start of that process.\n\n",
+         They apply to the process that does the work, for every run: `windlass run`, a server, a worker. A changed limit\n\
+         takes effect with the next start of that process.\n\n",
     );
     page.push_str(HEAD);
     for (name, value, meaning) in ProcessLimits::default().describe() {
@@ -57,7 +57,7 @@ fn no_two_limits_share_a_name() {
 }
 
 /// Keys of `[server]` besides its limits, which messages may name.
-const SERVER_KEYS: [&str; 4] = ["connections", "connections_per_address", "outbound", "rate"];
+const SERVER_KEYS: [&str; 4] = ["max_connections", "max_connections_per_address", "outbound", "rate_per_second"];
 
 #[test]
 fn messages_name_limits_that_exist() {

@@ -23,7 +23,7 @@ enum When {
 fn until(when: When, met_after: i64, count: u64, on_exhausted: ExhaustedPolicy) -> (Status, String, i64) {
     let program = looped(|b, id| {
         let condition = completed(b, met_after);
-        let body = b.evaluate(id, "body", r#"{"$turn": "index"}"#);
+        let body = b.evaluate(id, "body", r#"{"$iteration": "index"}"#);
         let check = match when {
             When::Before => LoopCheck::Before { condition, stop_when: true },
             When::After => LoopCheck::After { condition, stop_when: true },
@@ -74,7 +74,7 @@ fn the_check_runs_once_more_after_the_last_allowed_iteration() {
 #[test]
 fn a_loop_may_stop_when_its_condition_is_false() {
     let program = looped(|b, id| {
-        let condition = b.condition(json(r#"{"$lt": [{"$turn": "completed"}, 4]}"#));
+        let condition = b.condition(json(r#"{"$lt": [{"$iteration": "completed"}, 4]}"#));
         let body = b.evaluate(id, "body", "0");
         Loop { check: LoopCheck::Before { condition, stop_when: false }, ..repeat(9, body) }
     });
@@ -86,7 +86,7 @@ fn each_processes_every_item_once() {
     for (items, in_flight) in [(0, 1), (1, 1), (4, 1), (0, 3), (1, 3), (7, 3)] {
         let program = looped(|b, id| {
             let items = range(b, items);
-            let body = b.evaluate(id, "body", r#"{"$add": [{"$turn": "item"}, 10]}"#);
+            let body = b.evaluate(id, "body", r#"{"$add": [{"$iteration": "item"}, 10]}"#);
             each(items, in_flight, body)
         });
         let sim = ran(&program);
@@ -166,14 +166,14 @@ fn started_at(sim: &Sim) -> Vec<i64> {
 #[test]
 fn an_iteration_is_body_then_check_then_delay() {
     let program = looped(|b, id| {
-        let condition = b.condition(json(r#"{"$eq": [{"$turn": "previous"}, 2]}"#));
-        let body = b.effect(id, "body", r#"{"$turn": "index"}"#);
+        let condition = b.condition(json(r#"{"$eq": [{"$iteration": "previous"}, 2]}"#));
+        let body = b.effect(id, "body", r#"{"$iteration": "index"}"#);
         let delay = Some(Amount::Fixed(secs(10)));
         Loop { check: LoopCheck::After { condition, stop_when: true }, delay, ..repeat(9, body) }
     });
     let mut sim = Sim::new(&program, slow());
     sim.start().run();
-    assert_eq!(started_at(&sim), [0, 12, 24], "a delay between turns, none before the first");
+    assert_eq!(started_at(&sim), [0, 12, 24], "a delay between iterations, none before the first");
     assert_eq!(sim.now, Timestamp(26_000_000), "and none after the last");
     let conditions: Vec<_> = sim.iterations.iter().map(|iteration| (iteration.condition, iteration.reason)).collect();
     let expected = [(Some(false), None), (Some(false), None), (Some(true), Some(LoopEndReason::Condition))];
@@ -235,7 +235,7 @@ fn the_time_limit_cancels_a_running_iteration() {
         assert_eq!(sim.state.jobs.len(), 1);
         sim.advance(secs(10));
         assert_eq!((sim.status(), sim.loop_end("loop")), (status, ("timeout".to_owned(), 2)));
-        assert_eq!(sim.output().get("lastResult"), Some(&Value::Int(1)), "a cut turn gives nothing");
+        assert_eq!(sim.output().get("lastResult"), Some(&Value::Int(1)), "a cut iteration gives nothing");
         assert_eq!(
             sim.iterations.last().map(|iteration| (iteration.status, iteration.reason)),
             Some((Status::Cancelled, Some(LoopEndReason::Timeout)))
@@ -291,8 +291,9 @@ fn iterations_that_end_together_share_one_delay() {
 #[test]
 fn the_body_index_is_zero_based_and_the_condition_counts_completed_iterations() {
     let program = looped(|b, id| {
-        let condition = b.condition(json(r#"{"$eq": [{"$turn": "completed"}, 3]}"#));
-        let body = b.evaluate(id, "body", r#"{"index": {"$turn": "index"}, "before": {"$turn": "previous"}}"#);
+        let condition = b.condition(json(r#"{"$eq": [{"$iteration": "completed"}, 3]}"#));
+        let body =
+            b.evaluate(id, "body", r#"{"index": {"$iteration": "index"}, "before": {"$iteration": "previous"}}"#);
         Loop { check: LoopCheck::After { condition, stop_when: true }, ..repeat(9, body) }
     });
     let results = ran(&program).output().get("results").cloned().unwrap();
@@ -305,7 +306,7 @@ fn the_body_index_is_zero_based_and_the_condition_counts_completed_iterations() 
 #[test]
 fn before_the_first_iteration_the_index_is_zero_and_the_previous_result_null() {
     let program = looped(|b, id| {
-        let zero = json(r#"{"$eq": [[{"$turn": "completed"}, {"$turn": "previous"}], [0, null]]}"#);
+        let zero = json(r#"{"$eq": [[{"$iteration": "completed"}, {"$iteration": "previous"}], [0, null]]}"#);
         let condition = b.condition(zero);
         Loop { check: LoopCheck::Before { condition, stop_when: true }, ..repeat(9, b.evaluate(id, "body", "0")) }
     });
@@ -318,7 +319,7 @@ fn an_inner_loop_restarts_each_time_it_is_entered() {
     b.looping(None, "outer", |b, id| {
         let body = b.looping(id, "inner", |b, id| {
             let condition = completed(b, 2);
-            let text = r#"[{"$outer": ["outer", "index"]}, {"$turn": "index"}, {"$turn": "previous"}]"#;
+            let text = r#"[{"$outer": ["outer", "index"]}, {"$iteration": "index"}, {"$iteration": "previous"}]"#;
             let body = b.evaluate(id, "body", text);
             let check = LoopCheck::Before { condition, stop_when: true };
             Loop { check, collect: CollectMode::Last, ..repeat(9, body) }
@@ -364,7 +365,7 @@ fn iteration_variables_end_with_the_iteration() {
 fn results_are_in_index_order_regardless_of_completion_order() {
     let program = looped(|b, id| {
         let items = range(b, 5);
-        each(items, 3, b.effect(id, "body", r#"{"$turn": "item"}"#))
+        each(items, 3, b.effect(id, "body", r#"{"$iteration": "item"}"#))
     });
     let mut sim = begun(&program);
     for path in ["loop[2].body", "loop[3].body", "loop[0].body", "loop[4].body", "loop[1].body"] {
@@ -413,7 +414,7 @@ fn a_cancelled_iteration_keeps_its_slot_until_its_worker_confirms() {
     assert_eq!(sim.open_paths(), ["loop[1].body", "loop[2].body"], "the grace of ten seconds is over");
     let late = sim.count("job.refused");
     sim.succeed("loop[1].body", "late").succeed("loop[2].body", 2u32);
-    assert_eq!(sim.count("job.refused"), late + 1, "the late result is refused, and told of");
+    assert_eq!(sim.count("job.refused"), late + 1, "the late result is rejected, and an event reports it");
     assert_eq!(sim.output(), json("[null, null, 2]"));
 }
 
@@ -469,9 +470,9 @@ fn stop_cancels_the_other_iterations_and_keeps_the_cause() {
     assert_eq!(sim.outputs.last().unwrap().commands.iter().filter(|command| cancels(command)).count(), 1);
     sim.advance(secs(10));
     assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("failed".to_owned(), 2)));
-    assert_eq!(error_code(&sim), "500", "the turn that failed, not the one called off");
+    assert_eq!(error_code(&sim), "500", "the iteration that failed, not the cancelled one");
     let stats = json(r#"{"total": 2, "success": 0, "failed": 1}"#);
-    assert_eq!(sim.output().get("stats"), Some(&stats), "called off is not failed");
+    assert_eq!(sim.output().get("stats"), Some(&stats), "cancelled is not failed");
     assert_eq!(sim.dispatched.len(), 2, "the others never began");
 }
 
@@ -506,7 +507,7 @@ fn break_when_ends_the_loop_as_succeeded() {
     for on_iteration_failure in [IterationFailure::FailAtEnd, IterationFailure::LastDecides, IterationFailure::Count] {
         let program = looped(|b, id| {
             let items = range(b, 9);
-            let break_when = Some(b.condition(json(r#"{"$eq": [{"$turn": "previous"}, "enough"]}"#)));
+            let break_when = Some(b.condition(json(r#"{"$eq": [{"$iteration": "previous"}, "enough"]}"#)));
             Loop { break_when, on_iteration_failure, ..each(items, 3, b.effect(id, "body", "0")) }
         });
         let mut sim = begun(&program);
@@ -520,8 +521,8 @@ fn break_when_ends_the_loop_as_succeeded() {
 fn a_loop_that_makes_no_progress_stalls() {
     let stalled = |on_exhausted| {
         let program = looped(|b, id| {
-            let body = b.evaluate(id, "body", r#"{"$lt": [{"$turn": "index"}, 2]}"#);
-            let watch = b.expr(r#"{"$turn": "previous"}"#);
+            let body = b.evaluate(id, "body", r#"{"$lt": [{"$iteration": "index"}, 2]}"#);
+            let watch = b.expr(r#"{"$iteration": "previous"}"#);
             Loop { stall: Some(StallCheck { watch, iterations: 3 }), on_exhausted, ..repeat(20, body) }
         });
         let sim = ran(&program);
@@ -535,7 +536,7 @@ fn a_loop_that_makes_no_progress_stalls() {
 fn judged(in_flight: u64) -> Program {
     looped(|b, id| {
         let items = range(b, 4);
-        let body = b.evaluate(id, "body", r#"{"$turn": "item"}"#);
+        let body = b.evaluate(id, "body", r#"{"$iteration": "item"}"#);
         let judge = Some(b.effect(id, "judge", r#"{"$node": "body"}"#));
         let delay = Some(Amount::Fixed(secs(1)));
         Loop { judge, delay, ..each(items, in_flight, body) }
@@ -559,7 +560,7 @@ fn a_judge_checks_every_iteration_and_ends_the_loop() {
 fn a_strict_judge_that_fails_fails_the_loop() {
     let program = looped(|b, id| {
         let items = range(b, 4);
-        let body = b.evaluate(id, "body", r#"{"$turn": "item"}"#);
+        let body = b.evaluate(id, "body", r#"{"$iteration": "item"}"#);
         let judge = Some(b.effect(id, "judge", r#"{"$node": "body"}"#));
         Loop { judge, judge_fails: true, ..each(items, 1, body) }
     });
@@ -575,7 +576,7 @@ fn judges_of_concurrent_iterations_are_independent() {
     let mut sim = begun(&program);
     assert_eq!(sim.open_paths(), ["loop[0].judge", "loop[1].judge"]);
     sim.succeed("loop[1].judge", json(r#"{"done": false}"#)).advance(secs(1));
-    assert_eq!(sim.open_paths(), ["loop[0].judge", "loop[2].judge"], "a judge keeps its turn's slot");
+    assert_eq!(sim.open_paths(), ["loop[0].judge", "loop[2].judge"], "a judge keeps its iteration's slot");
     sim.succeed("loop[0].judge", json(r#"{"done": true}"#)).advance(secs(10));
     assert_eq!((sim.status(), sim.loop_end("loop").0), (Status::Succeeded, "judge".to_owned()));
 }
@@ -667,7 +668,7 @@ fn a_loop_delay_does_not_end_the_wait_before_a_retry() {
 
 #[test]
 fn a_condition_loop_keeps_its_newest_thousand_results() {
-    let program = looped(|b, id| repeat(1_005, b.evaluate(id, "body", r#"{"$turn": "index"}"#)));
+    let program = looped(|b, id| repeat(1_005, b.evaluate(id, "body", r#"{"$iteration": "index"}"#)));
     let output = ran(&program).output();
     let results = output.get("results").and_then(Value::as_list).unwrap();
     assert_eq!((results.len(), &results[0], &results[999]), (1_000, &Value::Int(5), &Value::Int(1_004)));
@@ -681,11 +682,11 @@ fn long_item_and_result_lists_are_chunked() {
     b.sequence(None, "root", |b, id| {
         let first = b.looping(id, "first", |b, id| {
             let items = range(b, 8);
-            each(items, 2, b.effect(id, "body", r#"{"$add": [{"$turn": "item"}, 1]}"#))
+            each(items, 2, b.effect(id, "body", r#"{"$add": [{"$iteration": "item"}, 1]}"#))
         });
         let second = b.looping(id, "second", |b, id| {
             let items = b.expr(r#"{"$node": "first"}"#);
-            each(items, 3, b.effect(id, "body", r#"{"$add": [{"$turn": "item"}, 10]}"#))
+            each(items, 3, b.effect(id, "body", r#"{"$add": [{"$iteration": "item"}, 10]}"#))
         });
         vec![first, second]
     });
@@ -712,7 +713,7 @@ fn late_computed_iterations_are_published_together() {
     let mut b = Builder::new();
     b.looping(None, "loop", |b, id| {
         let body = b.sequence(id, "body", |b, id| {
-            let write = b.write(id, "write", "x", WriteOp::Set, r#"{"$turn": "index"}"#);
+            let write = b.write(id, "write", "x", WriteOp::Set, r#"{"$iteration": "index"}"#);
             let tasks = b.node(id, "tasks", |b, _| {
                 let one = task("one", Action::Evaluate(b.expr("1")));
                 let two = task("two", Action::Evaluate(b.expr(r#"{"$var": "_prev"}"#)));
@@ -729,7 +730,7 @@ fn late_computed_iterations_are_published_together() {
         .events
         .iter()
         .filter(|event| (5..12).any(|iteration| event.path.starts_with(&format!("loop[{iteration}]"))));
-    assert_eq!(loud.count(), 0, "no event from inside a quiet turn");
+    assert_eq!(loud.count(), 0, "no event from inside a quiet iteration");
     assert_eq!(sim.events_of("loop.iteration.done").iter().filter(|event| event.path.len() == 7).count(), 5);
     let field = |event: &support::observed_event::ObservedEvent, name: &str| {
         event.data.get(name).and_then(Value::as_int).unwrap()
@@ -742,7 +743,7 @@ fn late_computed_iterations_are_published_together() {
     assert_eq!(
         sim.iterations.iter().filter(|iteration| &*iteration.loop_path == "loop").count(),
         12,
-        "history has every turn"
+        "history has every iteration"
     );
 }
 
@@ -764,7 +765,7 @@ fn a_long_computation_is_cut_into_slices_with_the_same_result() {
                 each(
                     items,
                     2,
-                    b.write(id, "body", "sum", WriteOp::Set, r#"{"$add": [{"$var": "sum"}, {"$turn": "item"}]}"#),
+                    b.write(id, "body", "sum", WriteOp::Set, r#"{"$add": [{"$var": "sum"}, {"$iteration": "item"}]}"#),
                 )
             });
             repeat(5, body)
@@ -818,7 +819,7 @@ fn a_cancelled_iteration_and_a_late_report_do_not_disturb_the_next() {
     b.looping(None, "loop", |b, id| {
         let items = range(b, 3);
         let body = b.node(id, "body", |b, _| {
-            let mut only = Task::new(b.action(r#"{"$turn": "item"}"#));
+            let mut only = Task::new(b.action(r#"{"$iteration": "item"}"#));
             only.retry = Some(retry(3, Duration::from_ms(100)));
             NodeKind::Pipeline(Pipeline { tasks: vec![only] })
         });
@@ -827,7 +828,7 @@ fn a_cancelled_iteration_and_a_late_report_do_not_disturb_the_next() {
     let program = b.load();
     let mut sim = begun(&program);
     sim.fail("loop[0].body").advance(Duration::from_ms(50));
-    assert_eq!(sim.open_paths(), ["loop[1].body"], "a turn that waits to try again keeps its slot");
+    assert_eq!(sim.open_paths(), ["loop[1].body"], "an iteration that waits for its retry keeps its slot");
     sim.advance(Duration::from_ms(50));
     assert_eq!(sim.open_paths(), ["loop[1].body", "loop[0].body"]);
     let lost = windlass_core::ErrorInfo::new("lost", "connection", "no reply");

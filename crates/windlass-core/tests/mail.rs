@@ -123,7 +123,10 @@ fn a_node_cannot_write_to_itself() {
     let mut sim = start_actors(&program);
     let answer = post(&mut sim, "a", "a", "hello");
     assert_eq!(delivery_result(&answer), "unknown-step");
-    assert_eq!(answer.get("message").and_then(Value::as_str), Some("`a` is the writer: nobody writes to itself"));
+    assert_eq!(
+        answer.get("message").and_then(Value::as_str),
+        Some("`a` is the sender: a node cannot send mail to itself")
+    );
     assert_eq!(drops(&sim), ["msg-1 a unknown-step"]);
 }
 
@@ -134,12 +137,12 @@ fn an_unknown_address_is_rejected_with_a_reason() {
     let program = crew(IterationPath::Brackets);
     let mut sim = start_actors(&program);
     for (to, why) in [
-        ("", "missing"),
-        (" ", "missing"),
-        ("boss.", "`boss.` is no address"),
-        (".boss", "is no address"),
-        ("loop[0]..worker", "is no address"),
-        ("loop[7].worker", "there are only 3 turns"),
+        ("", "the address is empty"),
+        (" ", "the address is empty"),
+        ("boss.", "`boss.` is not a valid address"),
+        (".boss", "is not a valid address"),
+        ("loop[0]..worker", "is not a valid address"),
+        ("loop[7].worker", "there are only 3 iterations"),
         ("loop[2].worker", "has not begun"),
     ] {
         let answer = post(&mut sim, "loop[0].other", to, "hello");
@@ -253,14 +256,14 @@ fn an_unknown_address_is_answered_with_the_known_ones() {
     let program = actors(&["a", "b"]).load();
     let mut sim = start_actors(&program);
     request_op(&mut sim, "b", "end");
-    let answer = post(&mut sim, "a", "nobody", "hello");
+    let answer = post(&mut sim, "a", "missing", "hello");
     assert_eq!((delivery_result(&answer), known_addresses(&answer)), ("unknown-step".into(), vec!["a"]));
     assert_eq!(post_result(&mut sim, "a", ""), "unknown-step");
-    assert_eq!(drops(&sim), ["msg-1 nobody unknown-step", "msg-2  unknown-step"]);
+    assert_eq!(drops(&sim), ["msg-1 missing unknown-step", "msg-2  unknown-step"]);
     let names: Vec<String> = (0..30).map(|at| format!("a{at:02}")).collect();
     let program = actors(&names.iter().map(String::as_str).collect::<Vec<_>>()).load();
     let mut sim = start_actors(&program);
-    let answer = post(&mut sim, "a00", "nobody", "hello");
+    let answer = post(&mut sim, "a00", "missing", "hello");
     assert_eq!(known_addresses(&answer), names[..20]);
 }
 
@@ -485,7 +488,7 @@ fn a_node_gets_no_mail_after_its_wake_limit() {
         assert_eq!(read_mail(&mut sim, "a").len(), 2);
         assert_eq!(sim.count("mail.wakes_warning"), usize::from(round >= 4));
     }
-    assert_eq!(events(&sim, "mail.wakes_warning", &["to", "wakes", "most"]), ["a 4 5"]);
+    assert_eq!(events(&sim, "mail.wakes_warning", &["to", "wakes", "max"]), ["a 4 5"]);
     assert_eq!(post_result(&mut sim, "b", "a"), "max-wake-cycles");
     // A wait for mail that cannot come ends immediately.
     request_op(&mut sim, "a", "listen");

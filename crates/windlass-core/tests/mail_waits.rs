@@ -139,7 +139,11 @@ fn a_cycle_of_idle_waits_ends_when_nothing_else_moves() {
         (vec!["hello".into()], 0, 0)
     );
     request_op(&mut sim, "a", "listen");
-    assert_eq!((has_job(&sim, "a"), has_job(&sim, "b"), has_job(&sim, "c")), (false, false, true), "c has let a rest");
+    assert_eq!(
+        (has_job(&sim, "a"), has_job(&sim, "b"), has_job(&sim, "c")),
+        (false, false, true),
+        "c no longer keeps a busy"
+    );
     request_op(&mut sim, "c", "end");
     assert!(has_job(&sim, "b"));
 }
@@ -353,7 +357,7 @@ const ADDRESSES: [&str; 12] = [
     "worker",
     "flow.loop",
     "one",
-    "nobody",
+    "missing",
 ];
 
 /// A hub next to a flow: two sequential actors; a loop of actors with two in flight; a last actor after all of them.
@@ -433,7 +437,7 @@ fn run_busy_plan(program: &Program, seed: u64) -> Sim<'_> {
         }
         if round % 7 == 3 {
             let to = ADDRESSES[(seed >> 8) as usize % ADDRESSES.len()];
-            sim.event("mail", Value::object([("to", to), ("text", "a word from somebody who looks on")]));
+            sim.event("mail", Value::object([("to", to), ("text", "a message from outside")]));
         }
         sim.step();
     }
@@ -514,7 +518,7 @@ fn long_loop(iterations: u64) -> Program {
         let hub = b.looping(id, "hub", |b, id| {
             let reads = b.node(id, "reads", |_, _| NodeKind::Wait(Wait::Mail { blocks: true, after_idle: None }));
             b.node_mut(reads).hidden = true;
-            let empty = b.condition(json(r#"{"$eq": [{"$len": {"$turn": "previous"}}, 0]}"#));
+            let empty = b.condition(json(r#"{"$eq": [{"$len": {"$iteration": "previous"}}, 0]}"#));
             Loop { check: LoopCheck::After { condition: empty, stop_when: true }, ..repeat(20 * iterations, reads) }
         });
         b.node_mut(hub).mailbox = Some(mailbox(20 * iterations));
@@ -557,14 +561,14 @@ fn iterations_with_mail_leave_nothing_behind() {
     sim.start();
     let mut sizes = Vec::new();
     while !sim.ended() {
-        assert!(sim.step(), "it goes on by itself");
+        assert!(sim.step(), "it continues by itself");
         sizes.push(encoded(&sim.state).len());
         sim.outputs.clear();
         sim.journal.clear();
     }
     assert!(sim.state.mail.numbers >= 4 * iterations, "{} mails", sim.state.mail.numbers);
     assert_eq!((sim.loop_end("hub").0.as_str(), sim.loop_end("loop").1), ("condition", iterations as i64));
-    assert_eq!(drops(&sim), [""; 0], "it is read as the turns go on");
+    assert_eq!(drops(&sim), [""; 0], "it is read by later iterations");
     let (early, late) = (sizes[1], sizes[sizes.len() - 3]);
     assert!(sizes.len() >= 5 && late < early + 2_000, "the state grows: {sizes:?}");
     check_nothing_left(&sim.state);

@@ -137,7 +137,7 @@ fn bodies_of_one_place_are_distinguished_by_number() {
     };
     assert_eq!(firings("step.started"), [Value::Int(1), Value::Int(2)]);
     assert_eq!((firings("step.done"), firings("input.required")), (vec![Value::Int(2)], vec![Value::Int(2)]));
-    assert_eq!(firings("step.failed"), [Value::Int(1)], "what is called off with the end has its number, too");
+    assert_eq!(firings("step.failed"), [Value::Int(1)], "a step cancelled at the end also has its number");
 }
 
 /// The task behind a step in code is hidden; its retries are published as those of the step.
@@ -290,7 +290,7 @@ fn a_fan_out_does_not_wait_for_a_member_consumed_by_a_guard() {
     .load();
     let sim = ran(&program);
     assert_eq!(inputs(&sim, "net.joined"), [json("[1]")]);
-    assert_eq!(sim.count("event.unhandled"), 1, "a token that no place accepts is told of");
+    assert_eq!(sim.count("event.unhandled"), 1, "a token that no place accepts is reported");
 }
 
 #[test]
@@ -396,14 +396,14 @@ fn a_failure_goes_along_its_arc_or_fails_the_net() {
             let on = if handled { ArcTrigger::Failed } else { ArcTrigger::Succeeded };
             let arcs = vec![NetArc { on, ..arc_with_payload("rescue", payload) }];
             let risky = Place { arcs, ..worker_place(b, id, "risky", &["start"]) };
-            vec![risky, worker_place(b, id, "rescue", &["rescue"]), worker_place(b, id, "beside", &["start"])]
+            vec![risky, worker_place(b, id, "rescue", &["rescue"]), worker_place(b, id, "other", &["start"])]
         })
         .load();
         let mut sim = begun(&program);
         sim.fail("net.risky");
         if handled {
             assert_eq!(inputs(&sim, "net.rescue"), [Value::from("500")]);
-            sim.succeed("net.rescue", "saved").succeed("net.beside", "too");
+            sim.succeed("net.rescue", "saved").succeed("net.other", "too");
             assert_eq!(sim.status(), Status::Succeeded);
         } else {
             sim.advance(secs(10));
@@ -430,7 +430,7 @@ fn a_net_waits_for_external_events() {
     assert_eq!((idle.len(), idle[0].data.get("waits")), (1, Some(&json(r#"["approval"]"#))));
     sim.event("noise", "?").event("approval", "yes").drain_buffer();
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, Value::from("yes")));
-    assert_eq!(sim.count("workflow.idle"), 1, "told once");
+    assert_eq!(sim.count("workflow.idle"), 1, "published once");
 }
 
 #[test]
@@ -501,9 +501,9 @@ fn a_net_is_retried_after_its_bodies_have_ended() {
     let program = b.load();
     let mut sim = begun(&program);
     sim.fail("net.one");
-    assert_eq!(sim.open_paths(), ["net.two"], "called off, not yet gone");
+    assert_eq!(sim.open_paths(), ["net.two"], "cancelled, not yet ended");
     sim.fail("net.two").advance(secs(1));
-    assert_eq!(sim.open_paths(), ["net.one", "net.two"], "entered anew");
+    assert_eq!(sim.open_paths(), ["net.one", "net.two"], "entered again");
     sim.advance(secs(40));
     assert_eq!(sim.status(), Status::TimedOut, "its time counts over all its tries");
 }
@@ -602,7 +602,7 @@ fn a_place_guard_sees_its_token_and_missing_values_make_it_false() {
     };
     let mine = r#"{"$eq": [{"$get": [{"$var": "args"}, "who"]}, "me"]}"#;
     assert_eq!(guarded(mine), (Value::from("ran"), 0));
-    assert_eq!(guarded(r#"{"$eq": [{"$node": "nobody"}, 1]}"#), (Value::Null, 1));
+    assert_eq!(guarded(r#"{"$eq": [{"$node": "missing"}, 1]}"#), (Value::Null, 1));
 }
 
 /// An arc receives the failure of a step; without an arc that accepts it, the run fails with the step's error.

@@ -161,7 +161,7 @@ fn an_attempt_under_the_same_key_sends_the_same_input() {
         .reply("pipe.only", TaskOutcome::failure(refusal()))
         .advance(secs(1));
     let [first, second, third] = &sim.dispatched[..] else { panic!("three tries") };
-    assert_eq!((&first.key, &first.input), (&second.key, &second.input), "nobody answered: the very same");
+    assert_eq!((&first.key, &first.input), (&second.key, &second.input), "no answer: the same key and input");
     assert_eq!((third.key.group, third.attempt), (1, 3), "a refusal is an answer");
     assert_ne!(third.input, first.input);
 }
@@ -294,14 +294,14 @@ fn levels_select_the_run_or_the_iteration() {
         let looping = b.looping(id, "loop", |b, id| {
             let body = b.sequence(id, "body", |b, id| {
                 let write = |b: &mut Builder, name: &str, level| {
-                    let write = VariableUpdate { level, ..b.writes(name, WriteOp::Set, r#"{"$turn": "index"}"#) };
+                    let write = VariableUpdate { level, ..b.writes(name, WriteOp::Set, r#"{"$iteration": "index"}"#) };
                     b.node(id, name, |_, _| NodeKind::single_task(Action::Write(write)))
                 };
-                vec![write(b, "run", Level::Run), write(b, "turn", Level::Iteration)]
+                vec![write(b, "run", Level::Run), write(b, "iteration", Level::Iteration)]
             });
             repeat(3, body)
         });
-        vec![looping, b.evaluate(id, "last", r#"[{"$var": "run"}, {"$var": "turn"}]"#)]
+        vec![looping, b.evaluate(id, "last", r#"[{"$var": "run"}, {"$var": "iteration"}]"#)]
     });
     let program = b.load();
     assert_eq!(ran(&program).output().get("last"), Some(&json("[2, null]")));
@@ -319,7 +319,7 @@ fn wired(ending: GraphStatusRule, wiring: &[Wiring]) -> (Status, Vec<String>) {
     let mut b = Builder::new();
     b.node(None, "graph", |b, id| {
         let child = |(at, wiring): (usize, &Wiring)| {
-            let gives = if wiring.fails { r#"{"$fail": "as told"}"# } else { "0" };
+            let gives = if wiring.fails { r#"{"$fail": "as planned"}"# } else { "0" };
             let node = b.evaluate(Some(id), &format!("c{at}"), gives);
             let accepts = |statuses: &[Status]| StatusSet::from_statuses(statuses.iter().copied());
             let after = wiring
@@ -351,7 +351,7 @@ fn a_skipped_node_names_the_unsuccessful_dependency() {
         let id = Some(id);
         NodeKind::Graph(graph(vec![
             child(b.evaluate(id, "fine", "0"), vec![]),
-            child(b.evaluate(id, "fetch", r#"{"$fail": "as told"}"#), vec![]),
+            child(b.evaluate(id, "fetch", r#"{"$fail": "as planned"}"#), vec![]),
             child(b.evaluate(id, "use", "0"), vec![after(0, &[good]), after(1, &[good, Status::TimedOut])]),
             child(b.evaluate(id, "store", "0"), vec![after(2, &[good, bad])]),
             child(
@@ -453,9 +453,9 @@ fn a_graph_that_cancels_its_other_children_can_be_retried() {
     let program = cancelling_graph(2);
     let mut sim = begun(&program);
     sim.fail("graph.a");
-    assert_eq!(sim.open_paths(), ["graph.b"], "called off, not yet gone");
+    assert_eq!(sim.open_paths(), ["graph.b"], "cancelled, not yet ended");
     sim.fail("graph.b").advance(secs(1));
-    assert_eq!(sim.open_paths(), ["graph.a", "graph.b"], "entered anew");
+    assert_eq!(sim.open_paths(), ["graph.a", "graph.b"], "entered again");
     sim.succeed("graph.a", 1u32).succeed("graph.b", 2u32);
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, json(r#"{"a": 1, "b": 2}"#)));
 }
@@ -596,7 +596,7 @@ fn a_retry_of_a_node_enters_it_as_a_new_generation() {
         sim.dispatched.iter().map(|job| (job.key.path.to_string(), job.key.generation)).collect();
     let expected = [("root.a", 0), ("root.b", 0), ("root.a", 1), ("root.b", 1)];
     assert_eq!(keys, expected.map(|(path, generation)| (path.to_owned(), generation)));
-    assert_eq!(sim.paths("step.started").iter().filter(|path| **path == "root").count(), 1, "told once");
+    assert_eq!(sim.paths("step.started").iter().filter(|path| **path == "root").count(), 1, "published once");
 }
 
 #[test]
@@ -665,9 +665,9 @@ fn a_plan_that_can_never_end_or_run_is_rejected() {
     let of = |children: Vec<GraphChild>| NodeKind::Graph(graph(children));
     assert!(!refused(of(vec![child(1, &[]), child(2, &[0])])));
     assert!(!refused(of(vec![child(1, &[1]), child(2, &[])])), "order of writing does not matter");
-    assert!(refused(of(vec![child(1, &[1]), child(2, &[0])])), "a circle");
+    assert!(refused(of(vec![child(1, &[1]), child(2, &[0])])), "a cycle");
     assert!(refused(of(vec![child(1, &[0])])), "waits for itself");
-    assert!(refused(of(vec![child(1, &[7])])), "waits for nobody");
+    assert!(refused(of(vec![child(1, &[7])])), "waits for a missing child");
     let jump = |to: u32| {
         let rules = vec![rule(None, Directive::Jump(to))];
         NodeKind::Pipeline(Pipeline { tasks: vec![Task { rules, ..Task::new(Action::Evaluate(ExprId(0))) }] })

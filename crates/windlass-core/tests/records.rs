@@ -37,7 +37,7 @@ fn recording(in_flight: u64, retention: RecordRetention, on_iteration_failure: I
                 },
             ]))
         });
-        let value = b.expr(r#"[{"$turn": "item"}, {"$status": "one"}, {"$status": "two"}]"#);
+        let value = b.expr(r#"[{"$iteration": "item"}, {"$status": "one"}, {"$status": "two"}]"#);
         Loop {
             records: Some(RecordingSpec::new(value, retention)),
             on_iteration_failure,
@@ -115,7 +115,8 @@ fn records_of_long_loops_do_not_stay_in_memory() {
     let limits = Limits { loop_chunk_items: 10, ..Limits::default() };
     let program = looped_with(limits, |b, id| {
         let items = range(b, 2_005);
-        let records = Some(RecordingSpec::new(b.expr(r#"[{"$turn": "item"}, {"$text": 50}]"#), RecordRetention::All));
+        let records =
+            Some(RecordingSpec::new(b.expr(r#"[{"$iteration": "item"}, {"$text": 50}]"#), RecordRetention::All));
         Loop { records, collect: CollectMode::Last, ..each(items, 4, b.evaluate(id, "body", "1")) }
     });
     let mut sim = Sim::new(&program, support::world::echo());
@@ -136,7 +137,7 @@ fn records_of_long_loops_do_not_stay_in_memory() {
 
 // Entries: the value collected for an iteration instead of its output.
 
-const ENTRY: &str = r#"{"city": {"$turn": "item"}, "status": {"$var": "status"}, "data": {"$var": "output"},
+const ENTRY: &str = r#"{"city": {"$iteration": "item"}, "status": {"$var": "status"}, "data": {"$var": "output"},
                         "why": {"$get": [{"$var": "error"}, "code"]}}"#;
 
 fn entered(in_flight: u64, collect: CollectMode, on_iteration_failure: IterationFailure, entry: &str) -> Program {
@@ -158,7 +159,7 @@ fn entries_cover_successful_and_failed_iterations_in_index_order() {
                        "stats": {"total": 3, "success": 2, "failed": 1}}"#;
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, json(expected)));
     let iterations_done = sim.events_of("loop.iteration.done");
-    assert_eq!(iterations_done[0].data.get("result"), Some(&"c".into()), "a turn's result is what its body gave");
+    assert_eq!(iterations_done[0].data.get("result"), Some(&"c".into()), "an iteration's result is its body's output");
 }
 
 /// An iteration that stops the loop has an entry; one that the loop cancels has none.
@@ -188,7 +189,7 @@ fn a_failing_entry_fails_the_loop_and_only_lists_have_entries() {
 fn entries_of_a_long_loop_leave_the_state() {
     let limits = Limits { loop_chunk_items: 4, max_inline_bytes: 60, ..Limits::default() };
     let program = looped_with(limits, |b, id| {
-        let (items, entry) = (range(b, 30), Some(b.expr(r#"{"n": {"$turn": "item"}, "pad": {"$text": 100}}"#)));
+        let (items, entry) = (range(b, 30), Some(b.expr(r#"{"n": {"$iteration": "item"}, "pad": {"$text": 100}}"#)));
         Loop { entry, ..each(items, 3, b.evaluate(id, "body", "1")) }
     });
     let mut sim = Sim::new(&program, support::world::echo());
@@ -199,11 +200,11 @@ fn entries_of_a_long_loop_leave_the_state() {
     assert!(numbers.eq(0..30));
 }
 
-// What an iteration can read about its loop.
+// Facts about the loop that an iteration can read.
 
 #[test]
 fn an_iteration_sees_the_item_name_and_the_item_count() {
-    const ITERATION_FACTS: &str = r#"[{"$turn": "name"}, {"$turn": "count"}, {"$turn": "item"}]"#;
+    const ITERATION_FACTS: &str = r#"[{"$iteration": "name"}, {"$iteration": "count"}, {"$iteration": "item"}]"#;
     let program = looped(|b, id| {
         let items = range(b, 2);
         let body = b.looping(id, "inner", |b, id| {

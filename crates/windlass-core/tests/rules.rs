@@ -169,7 +169,7 @@ fn the_tasks_own_attempts_precede_its_rules() {
         .advance(secs(1))
         .reply("pipe.call", failure_with_code("500"))
         .advance(secs(1));
-    assert!(!sim.ended(), "no rule has been asked yet");
+    assert!(!sim.ended(), "no rule was evaluated yet");
     sim.reply("pipe.call", failure_with_code("500"));
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, json("[3, 3]")));
 }
@@ -297,7 +297,7 @@ fn an_attempt_sees_its_number() {
 
 #[test]
 fn missing_values_make_a_guard_false() {
-    let missing = json(r#"{"$eq": [{"$node": "nobody"}, 1]}"#);
+    let missing = json(r#"{"$eq": [{"$node": "missing"}, 1]}"#);
     let program = |guard: bool| {
         pipeline(|b| {
             let when = if guard { b.guard(missing.clone()) } else { b.value(missing.clone()) };
@@ -418,7 +418,11 @@ fn a_failure_path_names_the_task() {
         }
         assert_eq!(sim.paths("task.retrying"), [path]);
         let failed = sim.events_of("step.failed");
-        assert_eq!(failed.first().map(|event| &*event.path), Some("pipe"), "the step is still told of as itself");
+        assert_eq!(
+            failed.first().map(|event| &*event.path),
+            Some("pipe"),
+            "the step is still reported under its own path"
+        );
         let error_path = failed.first().and_then(|event| event.data.get("error")?.get("path"));
         assert_eq!(error_path, Some(&Value::from(path)));
     }

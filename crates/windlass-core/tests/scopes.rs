@@ -193,7 +193,7 @@ fn a_condition_over_missing_values_skips_and_reports_it() {
     let mut b = Builder::new();
     b.node(None, "root", |b, id| {
         let node = b.evaluate(Some(id), "never", "1");
-        let condition = b.guard(json(r#"{"$node": "nobody"}"#));
+        let condition = b.guard(json(r#"{"$node": "missing"}"#));
         NodeKind::Graph(graph(vec![GraphChild { condition: Some(condition), ..child(node) }]))
     });
     let program = b.load();

@@ -88,14 +88,14 @@ fn a_free_slot_has_the_smallest_number() {
 
 #[test]
 fn a_step_that_repeats_itself_never_queues() {
-    let program = steps(vec![step("turn", "start again", "again stop")]).load();
+    let program = steps(vec![step("repeat", "start again", "again stop")]).load();
     let mut sim = begun(&program);
     for n in 0..20 {
-        complete_oldest(&mut sim, "turn", &format!("again {n}"));
+        complete_oldest(&mut sim, "repeat", &format!("again {n}"));
     }
     assert_eq!((sim.count("step.queued"), sim.count("step.idle")), (0, 0));
     let started = event_lines(&sim, "step.started", &["worker", "from"]);
-    assert_eq!(started.last().unwrap(), "turn worker=0 from=[19]");
+    assert_eq!(started.last().unwrap(), "repeat worker=0 from=[19]");
 }
 
 #[test]
@@ -115,8 +115,8 @@ fn a_body_waiting_for_a_retry_yields_its_slot_and_resumes_before_the_queue() {
     done(&mut sim, 2);
     assert_eq!(at_work(&sim, "work"), [1, 3], "in the order in which they were due");
     assert_eq!(
-        event_lines(&sim, "step.idle", &["worker", "firing", "because"]),
-        ["work worker=0 firing=1 because=retry", "work worker=0 firing=3 because=retry"]
+        event_lines(&sim, "step.idle", &["worker", "firing", "reason"]),
+        ["work worker=0 firing=1 reason=retry", "work worker=0 firing=3 reason=retry"]
     );
     assert_eq!(
         event_lines(&sim, "step.running", &["worker", "firing"]),
@@ -175,8 +175,8 @@ fn a_suspended_body_yields_its_slot() {
     done(&mut sim, 2);
     assert_eq!(at_work(&sim, "work"), [1]);
     assert_eq!(
-        event_lines(&sim, "step.idle", &["worker", "because"]),
-        ["work worker=0 because=wait", "work worker=0 because=wait"]
+        event_lines(&sim, "step.idle", &["worker", "reason"]),
+        ["work worker=0 reason=wait", "work worker=0 reason=wait"]
     );
     for item in [1, 4, 5] {
         done(&mut sim, item);
@@ -316,7 +316,7 @@ fn the_requested_delay_counts_as_the_next_wait() {
         let window = Some(RetryWindow { time: secs(10), includes_next_wait: true });
         let program = steps(vec![step("work", "start", "stop").retries(Retry { window, ..retry(2, secs(1)) })]).load();
         let mut sim = begun(&program);
-        let meta = Value::object([("retryAfterMs", requested_ms)]);
+        let meta = Value::object([("retry_after_ms", requested_ms)]);
         sim.reply("work", TaskOutcome { meta, ..TaskOutcome::failure(world::refusal()) });
         sim.advance(secs(30));
         assert_eq!(sim.dispatched.len(), attempts);
@@ -340,7 +340,7 @@ fn a_run_timeout_names_the_active_steps() {
     sim.advance(secs(100));
     assert_eq!(sim.status(), Status::TimedOut);
     let error = sim.result().error.clone().unwrap();
-    assert_eq!(&*error.message, "the run took longer than its timeout of PT1M; still at work: work, ship");
+    assert_eq!(&*error.message, "the run took longer than its timeout of PT1M; still running: work, ship");
     assert_eq!(error.facts, json(r#"{"active": ["work", "ship"]}"#));
 }
 

@@ -40,7 +40,7 @@ fn only_the_target_gets_a_targeted_event() {
         ("item", None, vec!["first", "one", "two"], ""),
         ("item", Some("two"), vec!["first", "two"], ""),
         ("more", Some("one"), vec!["first"], "no step `one` accepts it"),
-        ("item", Some("nobody"), vec!["first"], "no step `nobody` accepts it"),
+        ("item", Some("missing"), vec!["first"], "no step `missing` accepts it"),
     ];
     for (kind, to, expected, reason) in cases {
         let program = two_receivers();
@@ -50,7 +50,7 @@ fn only_the_target_gets_a_targeted_event() {
         let unhandled = event_lines(&sim, "event.unhandled", &["event", "reason", "idle"]);
         let line = format!(" event={kind} reason={reason} idle=false");
         assert_eq!(unhandled, if reason.is_empty() { Vec::new() } else { vec![line] });
-        assert!(sim.state.signals.is_empty(), "what is for one step is not kept");
+        assert!(sim.state.signals.is_empty(), "an event for one step is not buffered");
         // The same for an event sent by a step.
         let mut sim = begun(&program);
         let sent = to.map_or(format!("{kind} 1"), |to| format!("{kind}@{to} 1"));
@@ -79,7 +79,7 @@ fn sent_events_precede_the_returned_one_and_are_dropped_on_failure() {
 
 #[test]
 fn an_unhandled_event_is_published_with_the_idle_flag() {
-    // What the first step does; for each unhandled event, whether it was the last activity.
+    // The outcome of the first step; for each unhandled event, whether it was the last activity.
     let cases: [(TaskOutcome, &[&str]); 5] = [
         (sending(&[], "unknown"), &["idle=true"]),
         (sending(&["unknown"], "unknown"), &["idle=false", "idle=true"]),
@@ -182,7 +182,10 @@ fn a_surplus_event_that_fails_the_run_names_place_and_event() {
     sim.reply("source", sending(&[r#"A {"order": "x"}"#, r#"A {"order": "x"}"#], "again"));
     let error = failure(&sim);
     assert_eq!(&*error.path, "pair");
-    assert_eq!(&*error.message, "`pair` has every `A` that its set needs where `order` is \"x\", and another has come");
+    assert_eq!(
+        &*error.message,
+        "`pair` has every `A` that its set needs where `order` is \"x\", and another has arrived"
+    );
 }
 
 #[test]
@@ -224,7 +227,7 @@ fn a_join_of_members_of_two_fan_outs_closes_both() {
     let mut sim = begun(&program);
     complete_oldest(&mut sim, "left", "[A 1]");
     complete_oldest(&mut sim, "right", "[B 2]");
-    assert_eq!(input_texts_at(&sim, "gather"), ["[]"], "the work goes on as the first one's");
+    assert_eq!(input_texts_at(&sim, "gather"), ["[]"], "the work continues as the first one's");
     complete_oldest(&mut sim, "pair", "");
     assert_eq!(input_texts_at(&sim, "gather"), ["[]", "[]"]);
 }
@@ -279,7 +282,7 @@ fn members_of_a_fan_out_without_a_join_belong_to_the_enclosing_fan_out() {
         let job = sim.flights[at].job.job;
         sim.reply_to(job, TaskOutcome::success(event(&format!("done {n}"))));
     }
-    assert_eq!(input_texts_at(&sim, "gather"), ["[12,11,21]"], "by the outer member, then as they have come");
+    assert_eq!(input_texts_at(&sim, "gather"), ["[12,11,21]"], "by the outer member, then in order of arrival");
 }
 
 // Failure handlers.
@@ -329,7 +332,7 @@ fn a_handler_has_a_budget_per_chain_of_events() {
         assert_eq!(!sim.ended(), lives, "{times} {fails}");
         if !lives {
             let error = failure(&sim);
-            let hint = format!("`rescue` was told of a failure on this line of events {times} times already");
+            let hint = format!("`rescue` has already handled {times} failures of this line of events");
             assert_eq!((&*error.code, &*error.path, error.hint.as_deref()), ("500", "risky", Some(&*hint)));
         }
     }
@@ -363,7 +366,7 @@ fn a_handler_does_not_handle_every_unsuccessful_end() {
     let mut sim = begun(&program);
     complete_oldest(&mut sim, "first", "risky");
     sim.advance(secs(60)).advance(secs(10));
-    assert_eq!(sim.open_paths(), ["risky", "rescue"], "its time is over, and its worker is not heard of");
+    assert_eq!(sim.open_paths(), ["risky", "rescue"], "it timed out, and its worker does not respond");
     let failed = &inputs_at(&sim, "rescue")[0];
     assert_eq!(failed.get("error").unwrap().get("code"), Some(&Value::from("ActionTimedOut")));
     sim.fail("rescue").advance(secs(10));
@@ -378,8 +381,8 @@ fn a_handler_does_not_handle_every_unsuccessful_end() {
 #[test]
 fn inconsistent_plans_are_rejected() {
     let cases = [
-        (step("a", "start", "stop").handler(0, 1), "the handler of `a` is no place that accepts `step.failed`"),
-        (step("a", "start", "stop").handler(9, 1), "the handler of `a` is no place that accepts `step.failed`"),
+        (step("a", "start", "stop").handler(0, 1), "the handler of `a` is not a place that accepts `step.failed`"),
+        (step("a", "start", "stop").handler(9, 1), "the handler of `a` is not a place that accepts `step.failed`"),
         (step("a", "start", "stop").fans_into(&[0]), "`a` fans out into a place that does not join fan-outs"),
         (
             step("a", "start", "stop").join(every("", None, SurplusPolicy::Keep)),
@@ -414,11 +417,7 @@ fn a_proven_hang_names_what_is_missing() {
         (vec![pair(Join::All)], "A 1", "`pair` waits for a token of `first`"),
         (vec![pair(keep_surplus(Some("k")))], r#"A {"k": 7}"#, "`pair` waits for `B` of `first` where `k` is 7"),
         (vec![pair(keep_surplus(None))], "", "no `stop` of `pair` was emitted"),
-        (
-            vec![pair(keep_surplus(None))],
-            "[A 1]",
-            "`pair` waits for `B` of `first`; what `first` has fanned out stays open",
-        ),
+        (vec![pair(keep_surplus(None))], "[A 1]", "`pair` waits for `B` of `first`; the fan-out of `first` stays open"),
         // An external event can help: with the stop kind, with the missing kind, with a kind that leads to it.
         (vec![pair(keep_surplus(None)), step("late", "reply", "stop")], "", ""),
         (vec![pair(keep_surplus(None)), step("late", "reply", "B")], "A 1", ""),
@@ -434,12 +433,12 @@ fn a_proven_hang_names_what_is_missing() {
         (
             vec![pair(keep_surplus(None)), step("late", "reply", "A")],
             "",
-            "no `stop` of `pair` was emitted; what can come from outside (`reply`) would not help",
+            "no `stop` of `pair` was emitted; events from outside (`reply`) would not help",
         ),
         (
             vec![pair(keep_surplus(None)), step("late", "reply", "A"), step("spare", "A", "C")],
             "A 1",
-            "`pair` waits for `B` of `first`; what can come from outside (`reply`) would not help",
+            "`pair` waits for `B` of `first`; events from outside (`reply`) would not help",
         ),
     ];
     for (after, gives, expected) in cases {
@@ -485,7 +484,7 @@ fn a_suspended_step_resumes_with_the_output_of_another() {
     let suspension = Some(Box::new(Suspension { waits_for: awaited, published_events: 0 }));
     sim.reply("first", TaskOutcome { suspension, ..TaskOutcome::success(Value::Null) });
     sim.reply("other", sending(&[r#"news {"n": 1}"#], r#"news {"n": 2}"#));
-    assert_eq!(sim.open_paths(), ["first", "reader"], "and whoever accepts it gets it as well");
+    assert_eq!(sim.open_paths(), ["first", "reader"], "and a step that accepts it gets it as well");
     let resumed = sim.dispatched.iter().rfind(|job| &**job.path() == "first").unwrap();
     let answers = &resumed.resumed.as_ref().unwrap().answers;
     assert_eq!(answers[0].value, json(r#"{"n": 2}"#));
@@ -501,9 +500,9 @@ fn an_event_from_another_step_that_precedes_its_wait_is_buffered() {
     assert_eq!(
         reasons.iter().map(|one| one.trim()).collect::<Vec<_>>(),
         [
-            "event=later reason=nobody waits for it yet; it is kept",
+            "event=later reason=no node waits for it yet; it is buffered",
             "event=news reason=no step accepts it",
-            "event=later reason=nobody waits for it yet; it is kept"
+            "event=later reason=no node waits for it yet; it is buffered"
         ]
     );
     for _ in 0..2 {

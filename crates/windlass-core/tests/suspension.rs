@@ -74,7 +74,7 @@ fn sequential_waits_of_one_name_get_their_answers_in_order() {
     let key = last(&sim).key.clone();
     for (n, payload) in [(1, "first"), (2, "second")] {
         sim.reply("net.step", event("go", "{}", None));
-        assert!(sim.state.jobs.is_empty(), "nobody is kept busy");
+        assert!(sim.state.jobs.is_empty(), "no worker is occupied");
         assert!(sim.state.is_idle());
         sim.event("go", payload);
         assert_eq!((sim.dispatched.len(), last(&sim).attempt), (n + 1, 1));

@@ -290,7 +290,7 @@ fn a_worker_confirmation_ends_the_grace_period() {
     for outcome in [TaskOutcome::success("done after all"), TaskOutcome::failure(support::world::refusal())] {
         let mut sim = begun(&program);
         sim.cancel().reply("work", outcome);
-        assert_eq!((sim.status(), sim.output()), (Status::Cancelled, Value::Null), "what it says is not used");
+        assert_eq!((sim.status(), sim.output()), (Status::Cancelled, Value::Null), "its payload is not used");
     }
 }
 

@@ -21,9 +21,9 @@ pub enum FileReadProblem {
 impl fmt::Display for FileReadProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FileReadProblem::Missing => f.write_str("it is not there"),
+            FileReadProblem::Missing => f.write_str("it does not exist"),
             FileReadProblem::NotAFile => f.write_str("it is not a file"),
-            FileReadProblem::TooLarge { max_bytes: most } => write!(f, "it has more than {most} bytes"),
+            FileReadProblem::TooLarge { max_bytes } => write!(f, "it has more than {max_bytes} bytes"),
             FileReadProblem::Unavailable => f.write_str("files cannot be read here"),
             FileReadProblem::Other(why) => f.write_str(why),
         }

@@ -79,8 +79,9 @@ impl DialectRegistry {
                 Some(dialect) => Ok(dialect),
                 None => {
                     let names = self.names();
-                    let hint = did_you_mean(name, names.iter().copied())
-                        .unwrap_or_else(|| format!("{}; without one, the text itself tells", format_names(names)));
+                    let hint = did_you_mean(name, names.iter().copied()).unwrap_or_else(|| {
+                        format!("{}; without one, the dialect is detected from the text", format_names(names))
+                    });
                     Err(refusal(format!("there is no dialect `{name}`"), hint))
                 }
             },
@@ -102,7 +103,7 @@ impl DialectRegistry {
                 let names: Vec<_> = certain.iter().map(|(_, dialect)| dialect.name()).collect();
                 let message =
                     format!("this could be a definition in several dialects: {}", format_names(names.clone()));
-                Err(refusal(message, format!("name the one that is meant, such as `--dialect {}`", names[0])))
+                Err(refusal(message, format!("name the intended one, such as `--dialect {}`", names[0])))
             }
         }
     }
@@ -128,8 +129,8 @@ impl DialectRegistry {
         let mut known: Vec<_> = self.iter().filter(|dialect| dialect.has_sources()).collect();
         known.sort_by_key(|dialect| dialect.name());
         let known: Vec<_> = known.iter().map(|one| format!("{}: {}", one.name(), one.describe())).collect();
-        let hint = format!("{}; `--dialect` insists on one", known.join("; "));
-        refusal("this is no definition in a dialect that is known".to_owned(), hint)
+        let hint = format!("{}; `--dialect` selects one", known.join("; "));
+        refusal("this is not a definition in any known dialect".to_owned(), hint)
     }
 }
 

@@ -298,11 +298,11 @@ impl IterationCounts {
         let failed = if self.failed > 0 { format!(" ({} failed)", self.failed) } else { String::new() };
         match (&self.reason, self.max) {
             _ if self.entries > 1 => {
-                format!("{} over {} entries{failed}", text::pluralize(self.ended, "turn"), self.entries)
+                format!("{} over {} entries{failed}", text::pluralize(self.ended, "iteration"), self.entries)
             }
-            (Some(reason), _) => format!("{}{failed}, {reason}", text::pluralize(self.ended, "turn")),
-            (None, Some(most)) => format!("{} of {}{failed}", self.ended, text::pluralize(most, "turn")),
-            (None, None) => format!("{}{failed}", text::pluralize(self.ended, "turn")),
+            (Some(reason), _) => format!("{}{failed}, {reason}", text::pluralize(self.ended, "iteration")),
+            (None, Some(max)) => format!("{} of {}{failed}", self.ended, text::pluralize(max, "iteration")),
+            (None, None) => format!("{}{failed}", text::pluralize(self.ended, "iteration")),
         }
     }
 }

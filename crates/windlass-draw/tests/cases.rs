@@ -21,8 +21,8 @@ fn compare(path: &Path, drawing: &Drawing, failures: &mut Vec<String>) {
     let name = file.split('.').next().unwrap();
     for format in DrawingFormat::ALL {
         let ending = if format == DrawingFormat::Mermaid { "mmd" } else { format.as_str() };
-        let beside = path.with_file_name(format!("{name}.drawn.{ending}"));
-        check(&beside, &drawing.write(format), failures);
+        let expected_file = path.with_file_name(format!("{name}.drawn.{ending}"));
+        check(&expected_file, &drawing.write(format), failures);
     }
 }
 
@@ -47,7 +47,7 @@ fn runs_are_drawn() {
         if let Some(name) = head["run"].as_str() {
             drawing = drawing.with_run_name(name);
         }
-        if let Some(max_nodes) = head["at_most"].as_u64() {
+        if let Some(max_nodes) = head["max_nodes"].as_u64() {
             drawing = drawing.with_max_nodes(max_nodes as usize);
         }
         if let Some(now) = head["as_of"].as_str() {

@@ -105,13 +105,16 @@ fn unbounded_iterations_are_one_box() {
     };
     event(1, "step.started", "rows".to_owned(), json!({}));
     event(2, "loop.started", "rows".to_owned(), json!({ "limits": { "count": 5000 } }));
-    for turn in 0..1_000 {
-        let status = if turn % 10 == 0 { "failed" } else { "succeeded" };
-        event(3 + turn, "loop.iteration.done", format!("rows[{turn}]"), json!({ "status": status }));
+    for iteration in 0..1_000 {
+        let status = if iteration % 10 == 0 { "failed" } else { "succeeded" };
+        event(3 + iteration, "loop.iteration.done", format!("rows[{iteration}]"), json!({ "status": status }));
     }
     event(1_003, "loop.progress", "rows".to_owned(), json!({ "from": 1000, "to": 1999, "failed": 5 }));
     let drawn = drawing.finish();
     let rows = drawn.items[0].activity.as_ref().unwrap();
-    let turns = rows.iterations.as_ref().unwrap();
-    assert_eq!((turns.ended, turns.failed, turns.max, rows.state), (2_000, 105, Some(5_000), ActivityState::Running));
+    let counts = rows.iterations.as_ref().unwrap();
+    assert_eq!(
+        (counts.ended, counts.failed, counts.max, rows.state),
+        (2_000, 105, Some(5_000), ActivityState::Running)
+    );
 }

@@ -27,7 +27,7 @@ impl Language for StepsLanguage {
         match state {
             Some(state) => Ok(Box::new(StepsExpression { reads_state: state })),
             None => {
-                let message = format!("{source:?} is no expression of steps");
+                let message = format!("{source:?} is not an expression of steps");
                 let hint = Some("write null, or {\"state\": true}".to_owned());
                 Err(vec![CompileError { message, hint, pointer: Vec::new(), range: 0..0 }])
             }

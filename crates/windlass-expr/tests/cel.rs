@@ -327,7 +327,7 @@ fn sources_are_texts_or_objects() {
         ("{}", "the source has no text `cel`"),
         (r#"{"cel": "1", "steps": 1}"#, "`steps` is a list of names, got integer"),
         (r#"{"cel": "1", "steps": [1]}"#, "`steps` holds names, got integer"),
-        (r#"{"cel": "1", "binds": ["itme"]}"#, "`itme` is no name that can be bound"),
+        (r#"{"cel": "1", "binds": ["itme"]}"#, "`itme` is not a name that can be bound"),
         (r#"{"cel": "1", "loop": 1}"#, "`loop` is a name, got integer"),
     ] {
         let errors = CelLanguage.compile(&json(wrong), ExpressionMode::Value).err().expect("an error");

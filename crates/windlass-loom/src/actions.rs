@@ -251,7 +251,7 @@ impl LoomCompiler<'_> {
 
     fn warn_no_effect(&mut self, key: &SpannedKey) {
         let message = format!("`{}` has no effect here", key.text);
-        self.warning(codes::NO_EFFECT, key.span, message, "remove it, or do what it asks for in actions");
+        self.warning(codes::NO_EFFECT, key.span, message, "remove it, or implement it with actions");
     }
 
     fn operation_options(&mut self, node: &SyntaxNode) -> Vec<String> {

@@ -87,7 +87,7 @@ impl LoomCompiler<'_> {
         let activities = &self.options.activities;
         let functions = &self.options.registered.functions;
         if activities.is_empty() && functions.is_empty() {
-            let message = "no activity is given here: whatever name this computes, the action fails";
+            let message = "no activity is configured: the action fails for every name that this computes";
             self.warning(codes::NO_ACTIVITIES, node.span, message, "add it under `[activities]` in windlass.toml");
         }
         let of_tools = activities.iter().filter(|activity| activity.target == ActivityTarget::Tool);
@@ -180,7 +180,7 @@ impl LoomCompiler<'_> {
             self.error(
                 codes::UNKNOWN_TOOL,
                 at,
-                "no model is given here",
+                "no model is configured",
                 "add `[model]` with its `base_url` to windlass.toml",
             );
             return None;
@@ -199,9 +199,11 @@ impl LoomCompiler<'_> {
 
     fn unknown_tool<'n, I: Iterator<Item = &'n str>>(&mut self, name: &str, span: Span, known: impl Fn() -> I) {
         let hint = did_you_mean(name, known()).unwrap_or_else(|| match known().next() {
-            Some(_) => format!("provided: {}; add others under `[activities]` in windlass.toml", format_names(known())),
+            Some(_) => {
+                format!("configured: {}; add others under `[activities]` in windlass.toml", format_names(known()))
+            }
             None => "add it under `[activities]` in windlass.toml".to_owned(),
         });
-        self.error(codes::UNKNOWN_TOOL, span, format!("nothing provides `{name}` here"), hint);
+        self.error(codes::UNKNOWN_TOOL, span, format!("no activity or tool `{name}` is configured"), hint);
     }
 }

@@ -61,7 +61,7 @@ impl LoomCompiler<'_> {
         let text = &expect_text(node, "the name of a signal", &mut self.diagnostics)?.text;
         if text.trim().is_empty() || expr::is_expression(text) {
             let message = format!("the name of a signal cannot be {}", node.describe());
-            self.error(codes::BAD_VALUE, node.span, message, "write it down, such as \"paid\"");
+            self.error(codes::BAD_VALUE, node.span, message, "write a literal, such as \"paid\"");
             return None;
         }
         Some(text.trim().into())

@@ -59,7 +59,7 @@ impl LoomCompiler<'_> {
         object.finish(codes::UNKNOWN_KEY, "`stall`", &mut self.diagnostics);
         for (found, name) in [(watch, "watch"), (iterations, "turns")] {
             if found.is_none() {
-                let hint = "write {\"watch\": \"@outputs('step')\", \"turns\": 3}";
+                let hint = "write {\"watch\": \"@outputs('step')\", \"iterations\": 3}";
                 self.error(codes::MISSING_KEY, node.span, format!("`stall` has no `{name}`"), hint);
             }
         }
@@ -76,7 +76,7 @@ impl LoomCompiler<'_> {
         match &node.kind {
             SyntaxNodeKind::Number(Value::Int(iterations)) if *iterations > 1 => Some(iterations.unsigned_abs()),
             _ => {
-                let message = format!("`turns` cannot be {}", node.describe());
+                let message = format!("`iterations` cannot be {}", node.describe());
                 self.error(codes::BAD_VALUE, node.span, message, "it is a whole number from 2");
                 None
             }

@@ -96,7 +96,7 @@ impl LoomCompiler<'_> {
     fn definition_name(&mut self, node: &SyntaxNode) -> Option<Arc<str>> {
         let text = expect_text(node, "the name of a workflow", &mut self.diagnostics)?.text.trim();
         if expr::is_expression(text) || text.starts_with('[') {
-            let hint = "write the name down; a `switch` can choose between workflows";
+            let hint = "write a literal name; a `switch` can choose between workflows";
             self.error(codes::NOT_SUPPORTED, node.span, "a computed workflow name is not supported", hint);
             return None;
         }

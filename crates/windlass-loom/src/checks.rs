@@ -99,7 +99,8 @@ impl LoomCompiler<'_> {
         }
         let inside = self.scopes.all().find(|scope| scope.names.contains_key(&lower))?;
         let around = inside.enclosing_loop.as_ref()?;
-        let message = format!("`{}` is inside the loop `{}`: its results are gone here", found.name, around.name);
+        let message =
+            format!("`{}` is inside the loop `{}`: its results are not available here", found.name, around.name);
         let path = inside.names.get(&lower).and_then(|named| self.path_through_loops(found, named.node?));
         let path = path.unwrap_or_else(|| format!("outputs('{}')", around.name));
         Some((message, format!("use the loop's own output: {path}")))
@@ -171,7 +172,7 @@ impl LoomCompiler<'_> {
                 let label = &self.plan.node(frame.node).label;
                 let message = format!("the loop `{}` has no items: its type is `{label}`", frame.name);
                 let hint = format!(
-                    "iterationIndexes('{}') counts its turns; only a `foreach` has items",
+                    "iterationIndexes('{}') counts its iterations; only a `foreach` has items",
                     frame.name.replace('\'', "''")
                 );
                 self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
@@ -179,10 +180,10 @@ impl LoomCompiler<'_> {
             return;
         }
         let around: Vec<Arc<str>> = self.scopes.loops(found.scope).map(|frame| frame.name.clone()).collect();
-        let message = format!("no loop `{}` is around this expression", found.name);
+        let message = format!("no loop `{}` encloses this expression", found.name);
         let names = || around.iter().map(|name| &**name);
         let hint = did_you_mean(&found.name, names()).unwrap_or_else(|| match names().next() {
-            Some(_) => format!("loops around it: {}", format_names(names())),
+            Some(_) => format!("enclosing loops: {}", format_names(names())),
             None => "it is not inside any loop".to_owned(),
         });
         self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
@@ -193,9 +194,8 @@ impl LoomCompiler<'_> {
         if found.element || self.scopes.loops(found.scope).next().is_some() {
             return;
         }
-        let message = "`item()` stands outside of any loop: there is no element";
-        let hint =
-            "it is for the actions of a `foreach`, and for what a `query`, `select` or `table` does with each element";
+        let message = "`item()` is used outside of any loop: there is no element";
+        let hint = "use it in the actions of a `foreach`, or in the expressions that a `query`, `select` or `table` evaluates per element";
         self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
     }
 
@@ -219,7 +219,7 @@ impl LoomCompiler<'_> {
             return;
         }
         if self.is_whole_workflow {
-            let message = format!("the parameter `{}` is not declared: the run's input must give it", found.name);
+            let message = format!("the parameter `{}` is not declared: the run's input must provide it", found.name);
             let hint = "declare it under `parameters`, with a default if there is one";
             self.push(Diagnostic::warning(codes::OUTSIDE_PARAMETER, found.span, message).with_hint(hint));
         }

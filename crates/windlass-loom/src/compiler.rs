@@ -134,7 +134,7 @@ impl<'a> LoomCompiler<'a> {
             let problem = Diagnostic::error(
                 codes::DUPLICATE_ACTION,
                 span,
-                format!("there are two actions called `{name}` where each can see the other"),
+                format!("two actions in overlapping scopes are called `{name}`"),
             );
             self.push(problem.with_label(first.span, "the other").with_hint("give one of them another name"));
         }

@@ -89,8 +89,9 @@ impl LoomCompiler<'_> {
             self.error(codes::BAD_VALUE, node.span, "`repetitions` cannot be 0", format!("it is 1 to {max}"));
         }
         if repetitions > max {
-            let message =
-                format!("`repetitions` is {repetitions}, more than the {max} turns at once that the engine allows");
+            let message = format!(
+                "`repetitions` is {repetitions}, more than the maximum concurrency of {max} that the engine allows"
+            );
             self.over_limit(node.span, message, "max_loop_concurrency_azure");
         }
     }

@@ -143,13 +143,13 @@ impl LoomCompiler<'_> {
         let elsewhere = self.scopes.all().any(|scope| scope.names.contains_key(&key.text.to_lowercase()));
         let siblings = || entries.iter().filter(|other| other.name != entry.name).map(|other| &*other.name);
         let hint = match elsewhere {
-            true => "it is at another level: an action can only run after actions beside it".to_owned(),
+            true => "it is at another level: an action can only run after actions at its own level".to_owned(),
             false => did_you_mean(&key.text, siblings()).unwrap_or_else(|| match siblings().next() {
-                Some(_) => format!("beside this action: {}", format_names(siblings())),
-                None => "there is no other action beside this one".to_owned(),
+                Some(_) => format!("actions at this level: {}", format_names(siblings())),
+                None => "there is no other action at this level".to_owned(),
             }),
         };
-        let message = format!("`runAfter` of `{}` names `{}`, which is not beside it", entry.name, key.text);
+        let message = format!("`runAfter` of `{}` names `{}`, which is not at the same level", entry.name, key.text);
         self.error(codes::UNKNOWN_PREDECESSOR, key.span, message, hint);
     }
 
@@ -157,7 +157,12 @@ impl LoomCompiler<'_> {
         let mut accepts = StatusSet::NONE;
         if node.as_list().is_some_and(<[SyntaxNode]>::is_empty) {
             let hint = "write [\"Succeeded\"], or remove this entry";
-            self.error(codes::BAD_VALUE, node.span, "this list of statuses is empty: nothing could follow", hint);
+            self.error(
+                codes::BAD_VALUE,
+                node.span,
+                "this list of statuses is empty: the action could never start",
+                hint,
+            );
         }
         for item in expect_list(node, "a list of statuses", &mut self.diagnostics).unwrap_or_default() {
             if let Some(status) = self.status(item) {

@@ -74,7 +74,7 @@ impl LoomCompiler<'_> {
     fn report_missing_condition(&mut self, current: &CurrentAction) {
         let start = current.fields.span().start;
         let message =
-            "an `Until` needs `expression` (checked after each turn, as in Azure) or `condition` (checked first)";
+            "an `Until` needs `expression` (checked after each iteration, as in Azure) or `condition` (checked first)";
         self.error(codes::MISSING_KEY, Span::new(start, start + 1), message, "add one of the two");
     }
 
@@ -124,14 +124,15 @@ impl LoomCompiler<'_> {
         let count = self.whole_number(node, "`limit.count`", scope)?;
         let Amount::Fixed(iterations) = count else { return Some(count) };
         if iterations == 0 {
-            let hint = format!("a loop has 1 to {max} turns; leave `count` out for the default");
+            let hint = format!("a loop has 1 to {max} iterations; leave `count` out for the default");
             self.error(codes::BAD_VALUE, node.span, "`limit.count` cannot be 0", hint);
         }
         if iterations > max {
-            let message = format!("`limit.count` is {iterations}, more than the {max} turns that the engine allows");
+            let message =
+                format!("`limit.count` is {iterations}, more than the {max} iterations that the engine allows");
             self.over_limit(node.span, message, key);
         } else if iterations >= max - max / 10 {
-            let message = format!("`limit.count` is {iterations}, near the cap of {max} turns");
+            let message = format!("`limit.count` is {iterations}, near the limit of {max} iterations");
             self.warning(codes::NEAR_LIMIT, node.span, message, near_limit_hint(key));
         }
         Some(count)
@@ -142,21 +143,21 @@ impl LoomCompiler<'_> {
         let Amount::Fixed(time) = amount else { return Some(amount) };
         let max = self.limits().max_loop_time;
         if time == Duration::ZERO {
-            let hint = "no turn could run; leave `timeout` out for the default";
+            let hint = "no iteration could run; leave `timeout` out for the default";
             self.error(codes::BAD_VALUE, node.span, "`limit.timeout` cannot be zero", hint);
         }
         if time > max {
             let message = format!("`limit.timeout` is {time}, more than the {max} that the engine allows");
             self.over_limit(node.span, message, "max_loop_time");
         } else if time.0 >= max.0 - max.0 / 10 {
-            let message = format!("`limit.timeout` is {time}, near the cap of {max}");
+            let message = format!("`limit.timeout` is {time}, near the limit of {max}");
             self.warning(codes::NEAR_LIMIT, node.span, message, near_limit_hint("max_loop_time"));
         }
         Some(amount)
     }
 
     pub(crate) fn over_limit(&mut self, span: Span, message: String, key: &str) {
-        let hint = format!("ask for less; whoever runs the engine can raise `limits.{key}` in windlass.toml");
+        let hint = format!("use a lower value, or let the operator raise `limits.{key}` in windlass.toml");
         self.push(Diagnostic::error(codes::OVER_LIMIT, span, message).with_hint(hint));
     }
 
@@ -187,7 +188,7 @@ impl LoomCompiler<'_> {
 }
 
 fn near_limit_hint(key: &str) -> String {
-    format!("give the loop a condition that ends it sooner; whoever runs the engine can raise `{key}`")
+    format!("give the loop a condition that ends it sooner, or let the operator raise `limits.{key}`")
 }
 
 fn loop_check(kind: ActionType, rules: LoopRules, condition: ExprId) -> LoopCheck {

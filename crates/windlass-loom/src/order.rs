@@ -18,7 +18,10 @@ impl LoomCompiler<'_> {
             let message = match target.eq_ignore_ascii_case(&found.name) {
                 true => format!("`{}` cannot have ended here: this expression is inside it", found.name),
                 false => {
-                    format!("`{}` cannot have ended here: this expression belongs to `{target}`, around it", found.name)
+                    format!(
+                        "`{}` cannot have ended here: this expression belongs to `{target}`, which encloses it",
+                        found.name
+                    )
                 }
             };
             self.push(Diagnostic::warning(codes::NOT_AFTER, found.span, message).with_hint("read another action"));
@@ -33,7 +36,7 @@ impl LoomCompiler<'_> {
                 let (reader, target) = (&self.plan.node(*reader).name, &self.plan.node(*target).name);
                 let message = format!("`{reader}` reads `{}`, but `{target}` runs after it", found.name);
                 Diagnostic::warning(codes::NOT_AFTER, found.span, message)
-                    .with_hint("in a loop, variables('loopResult') has the results of the turn before")
+                    .with_hint("in a loop, variables('loopResult') has the results of the previous iteration")
             }
             NodeKind::Graph(_) => {
                 let (reader, target) = (&self.plan.node(*reader).name, &self.plan.node(*target).name);

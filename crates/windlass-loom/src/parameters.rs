@@ -115,7 +115,7 @@ impl LoomCompiler<'_> {
         }
         if node.as_str().is_some_and(expr::is_expression) {
             let message = format!("an expression as the default of the parameter `{name}` is not supported");
-            let hint = "write the value down, name an app setting, or give it when starting a run";
+            let hint = "write a literal value, name an app setting, or pass the value when starting a run";
             self.error(codes::NOT_SUPPORTED, node.span, message, hint);
             return None;
         }

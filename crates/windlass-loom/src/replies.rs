@@ -20,7 +20,7 @@ impl LoomCompiler<'_> {
             Some(node) => self.reply_status(node),
             None => Some((SyntaxNode::new(Span::at(span.start), SyntaxNodeKind::Number(200i64.into())), None)),
         };
-        let (status, good) = status.unzip();
+        let (status, success) = status.unzip();
         let mut entries: Vec<(&str, SyntaxNode)> = status.map(|node| ("statusCode", node)).into_iter().collect();
         for name in ["headers", "body"] {
             if let Some(node) = current.fields.take(name, &mut self.diagnostics) {
@@ -30,7 +30,7 @@ impl LoomCompiler<'_> {
         // The schema of the body is for people and designers.
         current.fields.take("schema", &mut self.diagnostics);
         let value = self.value(&SyntaxNode::object(span, entries), scope);
-        Some(NodeKind::single_task(Action::Reply { value, good: good? }))
+        Some(NodeKind::single_task(Action::Reply { value, success: success? }))
     }
 
     fn check_reply_position(&mut self, current: &CurrentAction) {
@@ -42,7 +42,7 @@ impl LoomCompiler<'_> {
             self.error(codes::RESPONSE_MISPLACED, at, message, "a run answers once: respond after the loop");
         }
         if let Some(kind) = self.trigger_without_caller {
-            let message = format!("nobody waits for a response: a trigger of type `{kind}` starts the run");
+            let message = format!("no caller waits for a response: a trigger of type `{kind}` starts the run");
             let hint = "add a trigger of type `Request`, or give the result under `outputs`";
             self.error(codes::RESPONSE_MISPLACED, at, message, hint);
         }
@@ -55,8 +55,8 @@ impl LoomCompiler<'_> {
             SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => {
                 // The problems of the expression are reported when the reply itself is checked.
                 let below = Value::from(text.wrap("@less(int(", 1, "), 400)").text);
-                let good = self.add_expression(ExprLanguage::Wdl, below, ExpressionMode::Condition, node.span);
-                return Some((node.clone(), Some(good)));
+                let success = self.add_expression(ExprLanguage::Wdl, below, ExpressionMode::Condition, node.span);
+                return Some((node.clone(), Some(success)));
             }
             SyntaxNodeKind::Str(text) if expr::is_expression(&text.text) => {
                 let hint = "write it as one expression: \"@variables('code')\"";

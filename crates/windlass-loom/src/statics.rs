@@ -51,7 +51,8 @@ impl LoomCompiler<'_> {
             node.and_then(|node| expect_text(node, what, &mut self.diagnostics)).map(|text| text.text.clone())
         };
         let code = text(error_code.or(code), "`code`").unwrap_or_else(|| "ActionFailed".to_owned());
-        let message = text(message, "`message`").unwrap_or_else(|| format!("the static result `{name}` says so"));
+        let message =
+            text(message, "`message`").unwrap_or_else(|| format!("the static result `{name}` sets this status"));
         Some(StaticResult {
             name: name.to_owned(),
             status,
@@ -79,7 +80,7 @@ impl LoomCompiler<'_> {
             let known = || self.static_results.values().map(|result| result.name.as_str());
             let hint = did_you_mean(text, known()).unwrap_or_else(|| match known().next() {
                 Some(_) => format!("static results: {}", format_names(known())),
-                None => "add it under `staticResults`, beside `actions`".to_owned(),
+                None => "add it under `staticResults`, next to `actions`".to_owned(),
             });
             self.error(codes::UNKNOWN_STATIC_RESULT, name.span, format!("there is no static result `{text}`"), hint);
         }

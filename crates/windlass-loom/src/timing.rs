@@ -203,7 +203,7 @@ impl LoomCompiler<'_> {
         let text = expect_text(node, what, &mut self.diagnostics)?;
         if expr::is_expression(&text.text) {
             let message = format!("{what} cannot be an expression: that is not supported");
-            self.error(codes::NOT_SUPPORTED, node.span, message, "write it down as ISO 8601: \"PT1M\"");
+            self.error(codes::NOT_SUPPORTED, node.span, message, "write a literal in ISO 8601: \"PT1M\"");
             return None;
         }
         self.fixed_duration(text, node.span, what)

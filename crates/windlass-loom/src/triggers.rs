@@ -67,8 +67,8 @@ impl LoomCompiler<'_> {
         let mut object = ObjectReader::read(node, "a trigger", &mut self.diagnostics)?;
         let (kind, started_by) = self.trigger_type(&mut object)?;
         if started_by == StartedBy::Unsupported {
-            let message = format!("nothing here starts a trigger of type `{kind}`");
-            self.warning(codes::NO_EFFECT, key.span, message, "its settings are kept; start the run by hand");
+            let message = format!("a trigger of type `{kind}` never starts a run here");
+            self.warning(codes::NO_EFFECT, key.span, message, "its settings are kept; start the run manually");
         }
         let mut settings = Map::new();
         object.ignore(&["description", "metadata", "splitOnConfiguration", "evaluatedRecurrence"]);
@@ -223,7 +223,7 @@ impl LoomCompiler<'_> {
         }
         if let (Some((key, _)), None) = (concurrency.peek("maximumWaitingRuns"), concurrency.peek("runs")) {
             let message = "`maximumWaitingRuns` has no effect without `runs`: no run waits";
-            self.warning(codes::NO_EFFECT, key.span, message, "add `runs`: how many there may be at once");
+            self.warning(codes::NO_EFFECT, key.span, message, "add `runs`: the maximum number of concurrent runs");
         }
         concurrency.finish(codes::UNKNOWN_KEY, "`concurrency` of a trigger", &mut self.diagnostics);
     }
@@ -298,7 +298,7 @@ impl LoomCompiler<'_> {
         let text = text.text.trim();
         let readable = |text: &str| Timestamp::parse_rfc3339(text).is_some();
         if !expr::is_expression(text) && !readable(text) && !readable(&format!("{text}Z")) {
-            let hint = "write it as 2030-01-01T08:00:00Z, or without the Z beside a `timeZone`";
+            let hint = "write it as 2030-01-01T08:00:00Z, or without the Z together with a `timeZone`";
             self.error(codes::BAD_VALUE, node.span, format!("`{name}` is not a time: {text:?}"), hint);
         }
     }

@@ -34,7 +34,7 @@ impl LoomCompiler<'_> {
                 continue;
             }
             let node = self.plan.node(id);
-            let message = format!("nobody reads what `{}` gives", node.name);
+            let message = format!("the output of `{}` is never read", node.name);
             let hint =
                 format!("read it with outputs('{}'), name it under the workflow's `outputs`, or remove it", node.name);
             let start = node.span.start as usize;

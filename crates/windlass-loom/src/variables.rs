@@ -97,7 +97,7 @@ impl LoomCompiler<'_> {
     fn variable_name(&mut self, node: &SyntaxNode) -> Option<String> {
         let text = expect_text(node, "a variable's name", &mut self.diagnostics)?;
         if expr::is_expression(&text.text) {
-            let hint = "write the name down; a `switch` can choose between variables";
+            let hint = "write a literal name; a `switch` can choose between variables";
             self.error(codes::NOT_SUPPORTED, node.span, "a computed variable name is not supported", hint);
             return None;
         }

@@ -46,7 +46,7 @@ impl LoomCompiler<'_> {
         let mut found = Vec::new();
         for write in &self.writes {
             if let Some(frame) = self.scopes.loops(write.scope).find(|frame| frame.parallel) {
-                let message = format!("turns of `{}` that run side by side all write `{}`", frame.name, write.written);
+                let message = format!("concurrent iterations of `{}` all write `{}`", frame.name, write.written);
                 let hint = "add \"operationOptions\": \"Sequential\" to the loop, or use the loop's output instead";
                 found.push(Diagnostic::warning(codes::PARALLEL_WRITE, write.span, message).with_hint(hint));
             }

@@ -49,7 +49,7 @@ pub(crate) fn parse(tokens: TokenStream) -> Result<Vec<Arg>> {
     let args: Vec<Arg> = Punctuated::<Arg, Token![,]>::parse_terminated.parse2(tokens)?.into_iter().collect();
     for (at, arg) in args.iter().enumerate() {
         if args[..at].iter().any(|before| before.name == arg.name) {
-            return Err(Error::new(arg.name.span(), format!("`{}` stands here twice", arg.name)));
+            return Err(Error::new(arg.name.span(), format!("`{}` is given twice", arg.name)));
         }
     }
     Ok(args)
@@ -83,7 +83,7 @@ impl Arg {
         match self.form {
             ArgForm::Flag => Ok(()),
             ArgForm::Value(_) | ArgForm::Group(_) => {
-                Err(Error::new(self.name.span(), format!("`{}` stands alone", self.name)))
+                Err(Error::new(self.name.span(), format!("`{}` takes no value", self.name)))
             }
         }
     }
@@ -105,7 +105,7 @@ impl Arg {
         let given: u32 = number.base10_parse().map_err(|_| wrong())?;
         match given >= min {
             true => Ok(given),
-            false => Err(Error::new(number.span(), format!("`{}` is at least {min}", self.name))),
+            false => Err(Error::new(number.span(), format!("`{}` must be at least {min}", self.name))),
         }
     }
 
@@ -137,7 +137,7 @@ impl Arg {
         let ArgForm::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
         let one = |item: &Expr| match &bare(item.clone()) {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text.clone()),
-            other => Err(Error::new_spanned(other, format!("`{}` is a list of texts", self.name))),
+            other => Err(Error::new_spanned(other, format!("`{}` must be a list of strings", self.name))),
         };
         array.elems.iter().map(one).collect()
     }
@@ -150,7 +150,7 @@ impl Arg {
             Expr::Path(path) if path.path.get_ident().is_some() => path.path.get_ident().cloned().ok_or_else(wrong),
             other => Err(Error::new_spanned(
                 other,
-                format!("`{}` is a list of steps, by the names of their methods", self.name),
+                format!("`{}` must be a list of steps, by the names of their methods", self.name),
             )),
         };
         array.elems.iter().map(one).collect()

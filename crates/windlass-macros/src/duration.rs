@@ -17,14 +17,14 @@ pub(crate) fn duration(text: &LitStr) -> Result<u64> {
 fn micros(text: &str) -> std::result::Result<u64, String> {
     let (mut rest, mut total) = (text, 0u64);
     if rest.is_empty() {
-        return Err("an empty span of time".to_owned());
+        return Err("an empty duration".to_owned());
     }
     let mut units = &UNITS[..];
     while !rest.is_empty() {
         let digits = rest.find(|one: char| !one.is_ascii_digit()).unwrap_or(rest.len());
         let (number, after) = rest.split_at(digits);
         if number.is_empty() {
-            return Err(format!("`{text}` is no span of time: a number was expected before `{rest}`"));
+            return Err(format!("`{text}` is not a duration: a number was expected before `{rest}`"));
         }
         let letters = after.find(|one: char| one.is_ascii_digit()).unwrap_or(after.len());
         let (unit, next) = after.split_at(letters);
@@ -32,7 +32,7 @@ fn micros(text: &str) -> std::result::Result<u64, String> {
             return Err(format!("`{text}` has no unit after `{number}`"));
         }
         let Some(at) = UNITS.iter().position(|(name, _)| *name == unit) else {
-            return Err(format!("`{unit}` is no unit of time"));
+            return Err(format!("`{unit}` is not a unit of time"));
         };
         let Some(left) = units.iter().position(|(name, _)| *name == unit) else {
             return Err(format!("`{text}` has its units out of order: the larger come first, each once"));
@@ -58,11 +58,11 @@ mod tests {
             ("1h30m", Ok(5_400_000_000)),
             ("1d2h3m4s5ms6us", Ok(93_784_005_006)),
             ("0s", Ok(0)),
-            ("", Err("an empty span")),
+            ("", Err("an empty duration")),
             ("30", Err("no unit after `30`")),
             ("s", Err("a number was expected")),
-            ("30 s", Err("is no unit")),
-            ("30sec", Err("`sec` is no unit")),
+            ("30 s", Err("is not a unit")),
+            ("30sec", Err("`sec` is not a unit")),
             ("1m1h", Err("out of order")),
             ("1s1s", Err("out of order")),
             ("99999999999999999999s", Err("too large")),

@@ -29,7 +29,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         Data::Union(_) => problems.add(Error::new(input.ident.span(), "an event is a struct")),
     }
     if !input.generics.params.is_empty() {
-        let why = "an event has no parameters: its name stands for one type";
+        let why = "an event has no generic parameters: its name stands for one type";
         problems.add(Error::new_spanned(&input.generics, why));
     }
     let mut attributes = EventAttributes::default();
@@ -75,7 +75,7 @@ fn read(arg: &Arg, attributes: &mut EventAttributes) -> Result<()> {
     if let Some((_, kind)) = MARKERS.iter().find(|(marker, _)| arg.is(marker)) {
         arg.flag()?;
         if let Some((before, _)) = &attributes.marker {
-            let why = format!("an event is of one kind: it is marked as `{before}` already");
+            let why = format!("an event is of one kind: it is already marked as `{before}`");
             return Err(Error::new(arg.name.span(), why));
         }
         attributes.marker = Some((arg.name.clone(), kind));

@@ -17,7 +17,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         problems.add(Error::new(input.ident.span(), "a union of no events: give it a variant for each of them"));
     }
     if !input.generics.params.is_empty() {
-        problems.add(Error::new_spanned(&input.generics, "a union of events has no parameters"));
+        problems.add(Error::new_spanned(&input.generics, "a union of events has no generic parameters"));
     }
     let mut members = Vec::new();
     for variant in &data.variants {

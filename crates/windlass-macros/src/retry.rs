@@ -30,7 +30,7 @@ pub(crate) fn retry(arg: &Arg) -> Result<TokenStream> {
     let shapes: Vec<&Arg> = shape.collect();
     let mut problems = MacroProblems::default();
     if let Some(second) = shapes.get(1) {
-        let why = "a retry is `fixed`, `exponential` or `none`, only one of them";
+        let why = "a retry is exactly one of `fixed`, `exponential` and `none`";
         problems.add(Error::new(second.name.span(), why));
     }
     let shape = shapes.first().map_or_else(|| "fixed".to_owned(), |shape| shape.name.to_string());
@@ -41,7 +41,7 @@ pub(crate) fn retry(arg: &Arg) -> Result<TokenStream> {
         calls.extend(problems.note(read));
     }
     if shape == "none" && args.len() > 1 {
-        problems.add(Error::new(arg.name.span(), "`none` tries once: nothing else can be said of it"));
+        problems.add(Error::new(arg.name.span(), "`none` means a single attempt and takes no other options"));
     }
     problems.finish()?;
     let wait = wait.map(duration_tokens);

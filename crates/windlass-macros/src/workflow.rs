@@ -87,14 +87,14 @@ fn take_step(method: &mut ImplItemFn, problems: &mut MacroProblems) -> Option<Ma
     let at = method.attrs.iter().position(marked)?;
     let mark = method.attrs.remove(at);
     if let Some(second) = method.attrs.iter().find(|attribute| marked(attribute)) {
-        problems.add(Error::new_spanned(second, "a method is one step: it is marked already"));
+        problems.add(Error::new_spanned(second, "a method is one step: this one is already marked"));
     }
     let handler = marks(&mark, "on_failure");
     let args = match &mark.meta {
         Meta::Path(_) => Vec::new(),
         Meta::List(list) => problems.note(parse(list.tokens.clone())).unwrap_or_default(),
         other => {
-            problems.add(Error::new_spanned(other, "options stand in parentheses: `#[step(workers = 4)]`"));
+            problems.add(Error::new_spanned(other, "options go in parentheses: `#[step(workers = 4)]`"));
             Vec::new()
         }
     };
@@ -113,13 +113,13 @@ fn check_signature(signature: &Signature, handler: bool, problems: &mut MacroPro
         problems.add(Error::new_spanned(signature.fn_token, format!("a step is async: `async fn {name}`")));
     }
     if !signature.generics.params.is_empty() {
-        let why = "a step has no parameters of its own: its events are known when it is compiled";
+        let why = "a step has no generic parameters: its events must be known at compile time";
         problems.add(Error::new_spanned(&signature.generics, why));
     }
     if let Some(receiver) = signature.receiver()
         && quote!(#receiver).to_string().replace(' ', "") != "&self"
     {
-        let why = "a step takes `&self`: many of them run at once; what changes belongs in the state of its `Context`";
+        let why = "a step takes `&self`: its executions are concurrent; put mutable data in the state of its `Context`";
         problems.add(Error::new_spanned(receiver, why));
     }
     if typed(signature).next().is_none() {
@@ -128,7 +128,7 @@ fn check_signature(signature: &Signature, handler: bool, problems: &mut MacroPro
     }
     if matches!(signature.output, ReturnType::Default) {
         let why = format!(
-            "a step says what it gives: `async fn {name}(…) -> Result<MyEvent, StepError>`, or `Result<(), StepError>` for nothing"
+            "a step declares what it returns: `async fn {name}(…) -> Result<MyEvent, StepError>`, or `Result<(), StepError>` for nothing"
         );
         problems.add(Error::new_spanned(name, why));
     }
@@ -149,7 +149,7 @@ fn check_handlers(steps: &[MarkedStep], problems: &mut MacroProblems) {
     for target in steps.iter().filter_map(|step| step.options.handled_steps.as_ref()).flatten() {
         let text = target.to_string();
         if steps.iter().any(|step| step.handler && step.signature.ident == text) {
-            problems.add(Error::new(target.span(), "an error handler is not handled by another"));
+            problems.add(Error::new(target.span(), "an error handler cannot handle another error handler"));
         } else if !known.contains(&text.as_str()) {
             problems.add(Error::new(target.span(), unknown("step", &text, &known)));
         }

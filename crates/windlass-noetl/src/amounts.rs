@@ -31,7 +31,7 @@ impl NoetlCompiler<'_> {
             _ => None,
         };
         if fixed.is_none() {
-            let message = format!("`{what}` is a span of time, found {}", node.describe());
+            let message = format!("`{what}` must be a duration, found {}", node.describe());
             self.error(codes::BAD_VALUE, node.span, message, "write a number of seconds, or a duration such as PT30S");
         }
         fixed.map(Amount::Fixed)
@@ -49,7 +49,7 @@ impl NoetlCompiler<'_> {
         };
         let fixed = number.filter(|number| *number >= min);
         if fixed.is_none() {
-            let message = format!("`{what}` is a whole number from {min} on, found {}", node.describe());
+            let message = format!("`{what}` must be a whole number of at least {min}, found {}", node.describe());
             self.error(codes::BAD_VALUE, node.span, message, "such as 3, or \"{{ workload.tries }}\"");
         }
         fixed.map(Amount::Fixed)
@@ -62,8 +62,9 @@ impl NoetlCompiler<'_> {
         if let Amount::Fixed(tries) = amount
             && tries > max
         {
-            let message = format!("`{what}` is {tries}, more than the {max} tries that the engine allows");
-            let hint = "ask for less; whoever runs the engine can raise `limits.max_retry_attempts` in windlass.toml";
+            let message = format!("`{what}` is {tries}, more than the {max} attempts that the engine allows");
+            let hint =
+                "request fewer attempts, or ask the operator to raise `limits.max_retry_attempts` in windlass.toml";
             self.error(codes::OVER_LIMIT, node.span, message, hint);
         }
         Some(amount)

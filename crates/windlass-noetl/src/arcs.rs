@@ -182,7 +182,7 @@ impl NoetlCompiler<'_> {
                 EventKind::STEP_FAILED => continue,
                 name if name == own => continue,
                 EventKind::STEP_DONE | EventKind::LOOP_DONE => {
-                    let message = format!("`{name}` never comes here: this step ends with `{own}`");
+                    let message = format!("`{name}` never occurs here: this step ends with `{own}`");
                     self.warning(codes::NEVER_REACHED, span, message, format!("write '{own}'"));
                     continue;
                 }
@@ -198,7 +198,7 @@ impl NoetlCompiler<'_> {
         for (old, hint) in [
             ("cond", "write `when` in place of `cond`"),
             ("condition", "write `when` in place of `condition`"),
-            ("then", "write `- step: …` with `when` beside it"),
+            ("then", "write `- step: …` with `when` next to it"),
             ("else", "write an arc without `when`, and put it last"),
         ] {
             if arc.peek(old).is_some()
@@ -222,7 +222,7 @@ impl NoetlCompiler<'_> {
                 }
                 Some(_) => {
                     let message = format!("an arc cannot write `{}`", key.text);
-                    let hint = "it writes ctx.x, or hands over plain names";
+                    let hint = "it writes ctx.x, or passes plain names";
                     self.error(codes::BAD_VALUE, key.span, message, hint);
                 }
             }
@@ -260,7 +260,7 @@ impl NoetlCompiler<'_> {
         let Some(first) = arcs.iter().position(|arc| arc.when.is_none()).filter(|_| !inclusive) else { return };
         for arc in &arcs[first + 1..] {
             let message = format!("the arc to `{}` is never taken: the one before it has no condition", arc.step);
-            let hint = "give that one a `when`, put it last, or say `inclusive`";
+            let hint = "give that one a `when`, put it last, or set `inclusive`";
             self.warning(codes::NEVER_REACHED, arc.span, message, hint);
         }
     }

@@ -44,15 +44,15 @@ pub(crate) struct NoetlCompiler<'a> {
 const HINTS: [(&str, &str); 4] = [
     (
         "NotAnArray",
-        "a loop goes through a list: write `{{ x | default([]) }}` if it may be missing, `{{ [x] }}` for one thing",
+        "a loop iterates over a list: write `{{ x | default([]) }}` if it may be missing, `{{ [x] }}` for a single value",
     ),
     (
         "LoopCountExceeded",
-        "raise `max_iterations` under `loop.spec`, or look why its condition stays true: `windlass events RUN`",
+        "raise `max_iterations` under `loop.spec`, or find out why its condition stays true: `windlass events RUN`",
     ),
     (
         "LoopTimeout",
-        "raise `limits.default_loop_time` in windlass.toml, or look why its condition stays true: `windlass events RUN`",
+        "raise `limits.default_loop_time` in windlass.toml, or find out why its condition stays true: `windlass events RUN`",
     ),
     (
         "Hang",

@@ -27,7 +27,7 @@ impl NoetlCompiler<'_> {
     pub(crate) fn warn_unreachable_rule(&mut self, rules: &[NoetlRule], span: Span) {
         let endless = |rule: &NoetlRule| rule.when.is_none() && !matches!(rule.then, RuleAction::Retry(_));
         if rules.last().is_some_and(endless) {
-            let message = "this rule is never looked at: the one before it matches always";
+            let message = "this rule is never evaluated: the one before it always matches";
             self.warning(codes::NEVER_REACHED, span, message, "put `else` last");
         }
     }
@@ -46,13 +46,13 @@ impl NoetlCompiler<'_> {
             ("cond", "the condition is `expr`"),
             (
                 "then",
-                "in an `eval` entry the directive stands beside `expr`: write `do: …` in place of `then: {do: …}`",
+                "in an `eval` entry the directive is a sibling of `expr`: write `do: …` in place of `then: {do: …}`",
             ),
         ] {
             if entry.peek(wrong).is_some()
                 && let Some((key, _)) = entry.take_entry(wrong)
             {
-                let message = format!("`{wrong}` does not belong into an `eval` entry");
+                let message = format!("`{wrong}` does not belong in an `eval` entry");
                 self.error(codes::OLD_SPELLING, key.span, message, hint);
             }
         }
@@ -85,7 +85,7 @@ impl NoetlCompiler<'_> {
         let [(_, attempts), (_, backoff), (_, delay), (_, to)] = parts;
         let Some(node) = entry.take("do") else {
             let hint = format!("add `do`: {}", format_names(DIRECTIVES));
-            self.error(codes::MISSING_KEY, span, "this rule does not say what to `do`", hint);
+            self.error(codes::MISSING_KEY, span, "this rule has no `do`", hint);
             return None;
         };
         let word = node.as_str().unwrap_or_default().trim();
@@ -121,7 +121,7 @@ impl NoetlCompiler<'_> {
 
     fn jump(&mut self, to: Option<(&SpannedKey, &SyntaxNode)>, span: Span) -> Option<RuleAction> {
         let Some((_, node)) = to else {
-            self.error(codes::MISSING_KEY, span, "`jump` does not say where to", "add `to` with the label of a task");
+            self.error(codes::MISSING_KEY, span, "`jump` has no target", "add `to` with the label of a task");
             return None;
         };
         let label = node.as_str().unwrap_or_default().trim();

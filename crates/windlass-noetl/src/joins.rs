@@ -25,7 +25,7 @@ impl NoetlCompiler<'_> {
                     match first.get(key.as_str()) {
                         Some(other) if *other != &*step.name => {
                             let message =
-                                format!("`{other}` and `{}` both hand `{key}` to `{}`", step.name, target.name);
+                                format!("`{other}` and `{}` both pass `{key}` to `{}`", step.name, target.name);
                             problems.push((arc.span, message, step.name.clone()));
                         }
                         _ => _ = first.insert(key, &step.name),
@@ -34,7 +34,7 @@ impl NoetlCompiler<'_> {
             }
         }
         for (span, message, winner) in problems {
-            let hint = format!("`args` has what `{winner}` hands over: rename one of the two");
+            let hint = format!("`args` has the value that `{winner}` passes: rename one of the two");
             self.warning(codes::NAME_CLASH, span, message, hint);
         }
     }
@@ -56,7 +56,7 @@ impl NoetlCompiler<'_> {
                     target.name, one.name, other.name
                 );
                 let hint = format!(
-                    "`{}` takes the first arc that matches: say `inclusive` there, or leave `join` out here",
+                    "`{}` takes the first arc that matches: set `inclusive` there, or leave `join` out here",
                     split.name
                 );
                 let span = self.steps.get(&*target.name).copied().unwrap_or(target.span);

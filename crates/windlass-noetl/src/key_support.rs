@@ -24,15 +24,15 @@ pub(crate) const STEP_SPEC: [(&str, KeySupport); 5] = [
     ("timeout", KeySupport::Supported),
     ("join", KeySupport::Supported),
     ("policy", KeySupport::Supported),
-    ("lease", KeySupport::NoEffect("leases are the engine's affair: windlass.toml has them")),
+    ("lease", KeySupport::NoEffect("leases are configured in windlass.toml")),
 ];
 
 /// `spec.policy` of a step.
 pub(crate) const STEP_POLICY: [(&str, KeySupport); 4] = [
     ("admit", KeySupport::Supported),
-    ("lifecycle", KeySupport::NoEffect("`spec.timeout` says how long a step may take")),
+    ("lifecycle", KeySupport::NoEffect("`spec.timeout` limits the duration of a step")),
     ("failure", KeySupport::NoEffect("a failed step takes an arc whose `when` matches, else the run fails")),
-    ("emit", KeySupport::NoEffect("every event is told")),
+    ("emit", KeySupport::NoEffect("every event is published")),
 ];
 
 /// `spec` of a task.
@@ -40,10 +40,10 @@ pub(crate) const TASK_SPEC: [(&str, KeySupport); 8] = [
     ("timeout", KeySupport::Supported),
     ("policy", KeySupport::Supported),
     ("retry", KeySupport::Supported),
-    ("pool", KeySupport::NoEffect("connections are pooled for each credential, as they are needed")),
-    ("concurrency", KeySupport::NoEffect("`max_in_flight` of the loop bounds how many run at once")),
+    ("pool", KeySupport::NoEffect("connections are pooled per credential, on demand")),
+    ("concurrency", KeySupport::NoEffect("`max_in_flight` of the loop limits the concurrency")),
     ("sandbox", KeySupport::NoEffect("programs get PATH, HOME and LANG of the environment, nothing else")),
-    ("resources", KeySupport::NoEffect("programs are bounded by their time: `timeout`")),
+    ("resources", KeySupport::NoEffect("programs are limited by `timeout`")),
     ("hints", KeySupport::NoEffect("any worker may run the task")),
 ];
 
@@ -51,11 +51,11 @@ pub(crate) const TASK_SPEC: [(&str, KeySupport); 8] = [
 pub(crate) const LOOP_SPEC: [(&str, KeySupport); 4] = [
     ("mode", KeySupport::Supported),
     ("max_in_flight", KeySupport::Supported),
-    ("policy", KeySupport::NoEffect("where a turn runs is the engine's affair")),
+    ("policy", KeySupport::NoEffect("the engine decides where an iteration runs")),
     (
         "frame",
         KeySupport::Unsupported(
-            "it belongs to cursor loops: read the rows in a step before, and loop over them with `in`",
+            "it belongs to cursor loops: read the rows in an earlier step, and loop over them with `in`",
         ),
     ),
 ];
@@ -64,23 +64,23 @@ pub(crate) const LOOP_SPEC: [(&str, KeySupport); 4] = [
 pub(crate) const WHILE_SPEC: [(&str, KeySupport); 4] = [
     ("mode", KeySupport::Supported),
     ("max_iterations", KeySupport::Supported),
-    ("max_in_flight", KeySupport::NoEffect("the turns of a `while` run one after the other")),
-    ("policy", KeySupport::NoEffect("where a turn runs is the engine's affair")),
+    ("max_in_flight", KeySupport::NoEffect("the iterations of a `while` run sequentially")),
+    ("policy", KeySupport::NoEffect("the engine decides where an iteration runs")),
 ];
 
 /// `spec` of `next`.
 pub(crate) const NEXT_SPEC: [(&str, KeySupport); 3] = [
     ("mode", KeySupport::Supported),
     ("on_no_match", KeySupport::Supported),
-    ("policy", KeySupport::NoEffect("arcs are looked at in their order")),
+    ("policy", KeySupport::NoEffect("arcs are evaluated in file order")),
 ];
 
 /// `spec` of an arc.
 pub(crate) const ARC_SPEC: [(&str, KeySupport); 4] = [
-    ("mode", KeySupport::Unsupported("`next.spec.mode`, or `spec.next_mode` of the step, says how many arcs fire")),
-    ("priority", KeySupport::NoEffect("arcs are looked at in their order")),
-    ("policy", KeySupport::NoEffect("arcs are looked at in their order")),
-    ("delay", KeySupport::Unsupported("let the step that it leads to wait")),
+    ("mode", KeySupport::Unsupported("`next.spec.mode`, or `spec.next_mode` of the step, sets how many arcs fire")),
+    ("priority", KeySupport::NoEffect("arcs are evaluated in file order")),
+    ("policy", KeySupport::NoEffect("arcs are evaluated in file order")),
+    ("delay", KeySupport::Unsupported("put the delay into the target step")),
 ];
 
 /// `executor.spec`.
@@ -88,7 +88,7 @@ pub(crate) const EXECUTOR_SPEC: [(&str, KeySupport); 4] = [
     ("entry_step", KeySupport::Supported),
     ("final_step", KeySupport::NoEffect("a run ends when no token is left")),
     ("no_next_is_error", KeySupport::NoEffect("a step without `next` ends its token")),
-    ("policy", KeySupport::NoEffect("limits are in windlass.toml")),
+    ("policy", KeySupport::NoEffect("limits are configured in windlass.toml")),
 ];
 
 /// Reports every remaining key according to the table.

@@ -120,7 +120,7 @@ impl NoetlCompiler<'_> {
             let message = format!("a keychain entry of kind `{kind}` is not supported");
             let variable = env_variable(name);
             let hint =
-                format!("get the token outside, give it as {variable}={{\"token\": …}}, and write `kind: bearer`");
+                format!("obtain the token elsewhere, pass it as {variable}={{\"token\": …}}, and write `kind: bearer`");
             return self.error(codes::NOT_SUPPORTED, span, message, hint);
         }
         let hint = did_you_mean(kind, KINDS).unwrap_or_else(|| format!("one of {}", format_names(KINDS)));
@@ -149,8 +149,8 @@ impl NoetlCompiler<'_> {
             fields.insert(key.text.clone(), from_environment.then(|| secret.clone()));
         }
         if let Some(provider) = provider.filter(|_| !from_environment) {
-            let message = format!("the provider `{}` is not asked", provider.as_str().unwrap_or_default());
-            let hint = format!("give the fields as {}={{…}}", env_variable(name));
+            let message = format!("the provider `{}` is not queried", provider.as_str().unwrap_or_default());
+            let hint = format!("pass the fields as {}={{…}}", env_variable(name));
             self.no_effect(provider.span, message, hint);
         }
         Some(KeychainEntry { alias: at.clone(), fields: Some(fields) })
@@ -164,8 +164,8 @@ impl NoetlCompiler<'_> {
         let inner = groups.iter().filter_map(|group| group.as_map()).flatten();
         let all: Vec<(&SpannedKey, &SyntaxNode)> = inner.map(|(key, node)| (key, node)).chain(lone).collect();
         for (key, node) in all.iter().filter(|(_, node)| !matches!(node.kind, SyntaxNodeKind::Null)) {
-            let message = format!("the secret `{}` is written down in the file", key.text);
-            let hint = format!("leave its value out and give it as {}={{\"{}\": …}}", env_variable(name), key.text);
+            let message = format!("the secret `{}` is written in the file", key.text);
+            let hint = format!("leave its value out and pass it as {}={{\"{}\": …}}", env_variable(name), key.text);
             self.error(codes::SECRET, node.span, message, hint);
         }
         (!all.is_empty()).then(|| all.into_iter().map(|(key, _)| (key.text.clone(), None)).collect())
@@ -256,7 +256,7 @@ impl NoetlCompiler<'_> {
         let names = || self.keys.keys().map(String::as_str);
         let Some(entry) = self.keys.get(name) else {
             let hint = did_you_mean(name, names()).unwrap_or_else(|| match self.keys.is_empty() {
-                true => "add it under `keychain`, beside `workflow`".to_owned(),
+                true => "add it under `keychain`, next to `workflow`".to_owned(),
                 false => format!("the keychain has {}", format_names(names())),
             });
             self.error(codes::UNKNOWN_NAME, span, format!("the keychain has no entry `{name}`"), hint);

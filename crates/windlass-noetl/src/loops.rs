@@ -36,7 +36,7 @@ impl NoetlCompiler<'_> {
     /// Parses `{spec: {mode, max_in_flight}, in, iterator}`.
     fn spec_loop(&mut self, object: &mut ObjectReader, span: Span) -> Option<NoetlLoop> {
         if let Some((key, _)) = object.take_entry("cursor") {
-            let hint = "read the rows in a step before, and loop over them with `in`";
+            let hint = "read the rows in an earlier step, and loop over them with `in`";
             self.error(codes::NOT_SUPPORTED, key.span, "cursor loops are not supported", hint);
             object.take_rest();
             return None;
@@ -57,7 +57,7 @@ impl NoetlCompiler<'_> {
         let item = match iterator {
             Some(node) => self.item_name(node),
             None => {
-                let hint = "add `iterator`: the name under which each turn sees its item";
+                let hint = "add `iterator`: the name under which each iteration sees its item";
                 self.error(codes::MISSING_KEY, span, "this loop has no `iterator`", hint);
                 None
             }
@@ -113,12 +113,12 @@ impl NoetlCompiler<'_> {
         if let (Some(Amount::Fixed(iterations)), Some(max)) = (&iterations, max)
             && *iterations > self.limits().max_loop_iterations
         {
-            let message = format!("{iterations} turns; the limit is {}", self.limits().max_loop_iterations);
-            let hint = "raise `limits.max_loop_iterations` in windlass.toml if this is meant";
+            let message = format!("{iterations} iterations; the limit is {}", self.limits().max_loop_iterations);
+            let hint = "raise `limits.max_loop_iterations` in windlass.toml if this is intended";
             self.error(codes::OVER_LIMIT, max.span, message, hint);
         }
         if let Some(mode) = mode.filter(|mode| mode.as_str() != Some("sequential")) {
-            let hint = "its turns run one after the other: leave `mode` out";
+            let hint = "its iterations run sequentially: leave `mode` out";
             self.error(codes::NOT_SUPPORTED, mode.span, "a loop with `while` has only one mode", hint);
         }
         self.context.in_iteration = true;
@@ -161,7 +161,7 @@ impl NoetlCompiler<'_> {
     fn items(&mut self, node: Option<&SyntaxNode>, name: &str, span: Span) -> Option<LoopSource> {
         let Some(node) = node else {
             let message = format!("this loop has no `{name}`");
-            self.error(codes::MISSING_KEY, span, message, format!("add `{name}` with the list to go through"));
+            self.error(codes::MISSING_KEY, span, message, format!("add `{name}` with the list to iterate over"));
             return None;
         };
         let fits = match &node.kind {
@@ -205,7 +205,11 @@ impl NoetlCompiler<'_> {
             "sequential" => {
                 if let Some(max) = max.filter(|most| !is_one(most)) {
                     let message = "`max_in_flight` has no effect in a sequential loop";
-                    self.no_effect(max.span, message, format!("write `mode: {}` to run turns side by side", modes[1]));
+                    self.no_effect(
+                        max.span,
+                        message,
+                        format!("write `mode: {}` to run iterations concurrently", modes[1]),
+                    );
                 }
                 Some(Amount::Fixed(1))
             }
@@ -216,15 +220,16 @@ impl NoetlCompiler<'_> {
                 if let Amount::Fixed(number) = amount
                     && number > limits.max_loop_concurrency
                 {
-                    let message = format!("{number} turns at once; the limit is {}", limits.max_loop_concurrency);
-                    let hint = "raise `limits.max_loop_concurrency` in windlass.toml if this is meant";
+                    let message =
+                        format!("{number} exceeds the maximum concurrency of {}", limits.max_loop_concurrency);
+                    let hint = "raise `limits.max_loop_concurrency` in windlass.toml if this is intended";
                     self.error(codes::OVER_LIMIT, node.span, message, hint);
                 }
                 Some(amount)
             }
             "cursor" => {
                 let span = mode.map_or(Span::at(0), |mode| mode.span);
-                let hint = "read the rows in a step before, and loop over them with `in`";
+                let hint = "read the rows in an earlier step, and loop over them with `in`";
                 self.error(codes::NOT_SUPPORTED, span, "cursor loops are not supported", hint);
                 None
             }

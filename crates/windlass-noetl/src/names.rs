@@ -83,14 +83,14 @@ impl NoetlCompiler<'_> {
         for found in missed.into_values().flatten() {
             let Some(key) = found.path.first() else { continue };
             let whose = if found.name == "ctx" { "no step" } else { "no task of this step" };
-            let message = format!("{whose} writes `{}.{key}`: it is never there", found.name);
+            let message = format!("{whose} writes `{}.{key}`: it never exists", found.name);
             let known = if found.name == "ctx" {
                 self.declared_names.ctx.clone()
             } else {
                 self.step_names(&found.context, true)
             };
             let hint = did_you_mean(key, known.iter().map(String::as_str)).or_else(|| self.suggest_iteration_name(key));
-            let hint = hint.unwrap_or_else(|| "write it where it is known, or leave it out".to_owned());
+            let hint = hint.unwrap_or_else(|| "write it where its value is known, or leave it out".to_owned());
             self.warning(codes::NEVER_WRITTEN, found.span, message, hint);
         }
     }
@@ -112,7 +112,7 @@ impl NoetlCompiler<'_> {
     fn suggest_iteration_name(&self, key: &str) -> Option<String> {
         self.declared_names.iteration.iter().find_map(|(step, names)| {
             let close = nearest(key, names.iter().map(String::as_str))?;
-            Some(format!("`{close}` is a name of the turns of `{step}`: after the loop there is `{step}.results`"))
+            Some(format!("`{close}` is a name of the iterations of `{step}`: after the loop there is `{step}.results`"))
         })
     }
 
@@ -135,18 +135,19 @@ impl NoetlCompiler<'_> {
 
     /// Checks reserved names that a position never has. The author may have a name of the same spelling.
     fn check_word(&mut self, found: &TemplateNameUse, name: &str) {
-        let task = "_prev and the like are a task's: after the step its result is `output`, or the step's name";
+        let task =
+            "_prev and the like exist only inside tasks: after the step its result is `output`, or the step's name";
         let hint = match (found.context.position, name) {
             (TemplatePosition::Arc, "_prev") => "after a step its result is `output`, or the step's name",
             (TemplatePosition::Arc, "_task" | "_attempt" | "_visit") => task,
             (TemplatePosition::Guard, "_prev" | "_task" | "_attempt" | "_visit" | "outcome" | "output" | "this") => {
-                "nothing of the step has run yet: read `args`, `ctx`, or a step before it by its name"
+                "nothing of the step has run yet: read `args`, `ctx`, or an earlier step by its name"
             }
             (TemplatePosition::Input, "outcome") => {
-                "it is there in the rules of a task; the task before is `_prev`, or its label"
+                "it exists in the rules of a task; the previous task is `_prev`, or its label"
             }
             (TemplatePosition::Guard | TemplatePosition::Input, "event") => {
-                "it is there in the arcs of a step: `next: [{step: …, when: …}]`"
+                "it exists in the arcs of a step: `next: [{step: …, when: …}]`"
             }
             _ => return,
         };
@@ -173,7 +174,7 @@ impl NoetlCompiler<'_> {
     /// Explains that a name belongs to an iteration or to another step, if it does.
     fn explain_other_scope(&self, context: &TemplateContext, name: &str) -> Option<String> {
         if !context.in_iteration && self.step_names(context, true).contains(name) {
-            return Some(format!("`{name}` is a name of the loop's turns: after the loop its `results` are there"));
+            return Some(format!("`{name}` is a name of the loop's iterations: after the loop, read its `results`"));
         }
         let has = |names: &BTreeMap<String, BTreeSet<String>>| {
             names.iter().find(|(_, names)| names.contains(name)).map(|(step, _)| step.clone())
@@ -199,7 +200,7 @@ impl NoetlCompiler<'_> {
     }
 
     fn warn_outside_name(&mut self, span: Span, shown: &str, key: &str) {
-        let message = format!("`{shown}` is not declared: the run's input must give it");
+        let message = format!("`{shown}` is not declared: the run's input must provide it");
         self.warning(codes::OUTSIDE_NAME, span, message, format!("add `{key}` under `workload`"));
     }
 
@@ -208,7 +209,7 @@ impl NoetlCompiler<'_> {
             return;
         }
         let hint = did_you_mean(key, known.iter().map(String::as_str)).unwrap_or_else(|| match known.is_empty() {
-            true => format!("`{}.{key} | default(…)` says what it is when it is missing", found.name),
+            true => format!("`{}.{key} | default(…)` provides a value when it is missing", found.name),
             false => format!("`{}` has {}", found.name, format_names(known.iter().map(String::as_str))),
         });
         let message = format!("there is no `{}.{key}`: {why}", found.name);
@@ -217,8 +218,8 @@ impl NoetlCompiler<'_> {
 
     fn check_iter(&mut self, found: &TemplateNameUse, key: &str) {
         if !found.context.in_iteration {
-            let hint = "`iter` is there in the turns of a `loop`; a step that has ended has its results";
-            self.error(codes::UNKNOWN_NAME, found.span, format!("`iter.{key}` stands outside of any loop"), hint);
+            let hint = "`iter` exists in the iterations of a `loop`; after the loop, read the results of the step";
+            self.error(codes::UNKNOWN_NAME, found.span, format!("`iter.{key}` is used outside of any loop"), hint);
             return;
         }
         let mut known = self.step_names(&found.context, true);
@@ -229,8 +230,8 @@ impl NoetlCompiler<'_> {
 
     fn check_loop(&mut self, found: &TemplateNameUse, key: Option<&str>) {
         if !found.context.in_iteration {
-            let hint = "`_loop` is there in the turns of a `loop`";
-            return self.error(codes::UNKNOWN_NAME, found.span, "`_loop` stands outside of any loop", hint);
+            let hint = "`_loop` exists in the iterations of a `loop`";
+            return self.error(codes::UNKNOWN_NAME, found.span, "`_loop` is used outside of any loop", hint);
         }
         let known = ["index", "count"].map(str::to_owned).into();
         if let Some(key) = key {
@@ -257,7 +258,7 @@ impl NoetlCompiler<'_> {
     fn check_args(&mut self, found: &TemplateNameUse, key: &str) {
         let Some(step) = &found.context.step else { return };
         let Some(Some(known)) = self.declared_names.args.get(&**step).cloned() else { return };
-        self.check_in(found, key, &known, "no arc to this step hands it over");
+        self.check_in(found, key, &known, "no arc to this step passes it");
     }
 
     /// Returns the names that a step's own tasks write: those of its iterations, or its own.
@@ -276,7 +277,7 @@ impl NoetlCompiler<'_> {
         let close = did_you_mean(name, known.iter().map(String::as_str).chain(words));
         let elsewhere = self.explain_other_scope(&found.context, name);
         if let (Some(hint), None) = (&elsewhere, &self.workload) {
-            let message = format!("there is no `{name}` here, unless the run's input gives it");
+            let message = format!("there is no `{name}` here, unless the run's input provides it");
             return self.warning(codes::OUTSIDE_NAME, found.span, message, hint.clone());
         }
         let close = elsewhere.or(close);
@@ -325,7 +326,7 @@ impl NoetlCompiler<'_> {
             let (what, instead) = match () {
                 () if here.iterator.as_deref() == Some(name) => ("the loop's item", format!("write `iter.{name}`")),
                 () if self.step_names(here, true).contains(name) => {
-                    ("a name of the turn", format!("write `iter.{name}`"))
+                    ("a name of the iteration", format!("write `iter.{name}`"))
                 }
                 () if self.step_names(here, false).contains(name) => {
                     ("a name of the step", format!("write `vars.{name}`"))

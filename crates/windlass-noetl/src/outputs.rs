@@ -21,8 +21,8 @@ const FULL_RESULT: &str = "_ref";
 const OUTPUT: [(&str, KeySupport); 8] = [
     ("select", KeySupport::Supported),
     ("output_select", KeySupport::Supported),
-    ("store", KeySupport::NoEffect("large results are kept apart by themselves, in the store of the run")),
-    ("inline_max_bytes", KeySupport::NoEffect("`limits.max_inline_bytes` in windlass.toml says what is large")),
+    ("store", KeySupport::NoEffect("the engine stores large results separately, in the store of the run")),
+    ("inline_max_bytes", KeySupport::NoEffect("`limits.max_inline_bytes` in windlass.toml sets the threshold")),
     ("preview_max_bytes", KeySupport::NoEffect("a reference has no preview: templates read through it")),
     ("scope", KeySupport::NoEffect("a result is kept as long as its run")),
     ("ttl", KeySupport::NoEffect("a result is kept as long as its run")),
@@ -73,7 +73,7 @@ impl NoetlCompiler<'_> {
     /// Reads a list of paths or `{path, as}`.
     fn select_list(&mut self, node: &SyntaxNode) -> Option<Selection> {
         if node.as_map().is_some_and(|entries| entries.iter().any(|(key, _)| key.text == "strategy")) {
-            let hint = "large results are kept apart by themselves; write a list of fields to select some";
+            let hint = "the engine stores large results separately; write a list of fields to select some";
             self.no_effect(node.span, "a strategy of `output_select` has no effect", hint);
             return None;
         }
@@ -110,7 +110,7 @@ impl NoetlCompiler<'_> {
         let text = expect_text(path, "a path", &mut self.diagnostics)?.text.trim();
         let steps = text.strip_prefix("$.").unwrap_or(text);
         let Some(found) = attribute_path(steps) else {
-            let message = format!("`{text}` is no path into the result");
+            let message = format!("`{text}` is not a path into the result");
             self.error(codes::BAD_VALUE, path.span, message, "write names with dots between: data.items.0.id");
             return None;
         };

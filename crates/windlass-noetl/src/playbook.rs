@@ -48,7 +48,7 @@ impl<'a> NoetlCompiler<'a> {
         self.plan.root = root;
         if !recognise(tree) {
             let hint = "a playbook has `apiVersion: noetl.io/v2`, `kind: Playbook` and a `workflow` of steps";
-            self.error(codes::NOT_NOETL, Span::at(tree.span.start), "this is no playbook", hint);
+            self.error(codes::NOT_NOETL, Span::at(tree.span.start), "this is not a playbook", hint);
             return;
         }
         let Some(mut object) = ObjectReader::read(tree, "a playbook", &mut self.diagnostics) else { return };
@@ -250,7 +250,7 @@ impl<'a> NoetlCompiler<'a> {
         if let Some(step) = steps.iter().find(|step| step.joins && *step.name == *entry) {
             let message = format!("the first step `{entry}` cannot wait for others");
             let problem = Diagnostic::error(codes::CONFLICT, step.span, message);
-            self.push(problem.with_hint("leave `join` out, or let another step be the first"));
+            self.push(problem.with_hint("leave `join` out, or make another step the first"));
         }
         self.check_joins(&steps);
         let root = self.plan.root;

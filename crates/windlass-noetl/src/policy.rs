@@ -111,7 +111,7 @@ impl NoetlCompiler<'_> {
                 Some(condition) => {
                     let Some(inner) = condition.as_str().and_then(expr::single_expression) else {
                         let hint = "write one template: \"{{ … }}\"";
-                        self.error(codes::BAD_VALUE, span, "the condition is no single template", hint);
+                        self.error(codes::BAD_VALUE, span, "the condition is not a single template", hint);
                         return None;
                     };
                     self.check_template(condition, ExpressionMode::Condition);
@@ -138,7 +138,7 @@ impl NoetlCompiler<'_> {
         entry.finish(codes::UNKNOWN_KEY, "an `admit` rule", &mut self.diagnostics);
         let allow = then.and_then(|then| then.get("allow"));
         let Some(allow) = allow else {
-            self.error(codes::MISSING_KEY, node.span, "this rule does not say `allow`", "add `then: {allow: true}`");
+            self.error(codes::MISSING_KEY, node.span, "this rule has no `allow`", "add `then: {allow: true}`");
             return None;
         };
         let allow = expect_bool(allow, "`allow`", &mut self.diagnostics)?;

@@ -164,7 +164,7 @@ impl NoetlCompiler<'_> {
                 let to = at + number;
                 let sink = policy.sink.and_then(|node| self.sink(label, node));
                 if collected.is_some() {
-                    let message = "a policy that only has a sink beside one that collects is not supported";
+                    let message = "a policy that only has a sink next to one that collects is not supported";
                     let hint = "put the sink under the policy that collects";
                     self.error(codes::NOT_SUPPORTED, policy.node.span, message, hint);
                 }
@@ -196,8 +196,8 @@ impl NoetlCompiler<'_> {
             match sinks.is_empty() {
                 true => tasks.extend(sink),
                 false => {
-                    let message = "a sink beside a policy that only has a sink is not supported";
-                    self.error(codes::NOT_SUPPORTED, node.span, message, "put all that is written into one of them");
+                    let message = "a sink next to a policy that only has a sink is not supported";
+                    self.error(codes::NOT_SUPPORTED, node.span, message, "put all writes into one of them");
                 }
             }
         }
@@ -227,8 +227,12 @@ impl NoetlCompiler<'_> {
         let span = policy.node.span;
         for (name, node) in [("initial_delay", policy.delay), ("backoff_multiplier", policy.factor)] {
             if let Some(node) = node {
-                let hint = "a next call follows at once";
-                self.no_effect(node.span, format!("`{name}` has no effect where a policy goes on"), hint);
+                let hint = "the next call follows immediately";
+                self.no_effect(
+                    node.span,
+                    format!("`{name}` has no effect in a policy with `next_call` or `collect`"),
+                    hint,
+                );
             }
         }
         let attempts = policy.attempts.and_then(|node| self.count(node, "max_attempts", 1));
@@ -265,7 +269,7 @@ impl NoetlCompiler<'_> {
     fn error_policy(&mut self, policy: &RetryPolicy) -> Option<NoetlRule> {
         if let Some(sink) = policy.sink {
             let hint = "put the sink under a policy of its own: `when: \"{{ error is not defined }}\"`";
-            self.error(codes::NOT_SUPPORTED, sink.span, "a policy that tries again has nothing to sink", hint);
+            self.error(codes::NOT_SUPPORTED, sink.span, "a policy that retries has nothing to sink", hint);
         }
         let attempts = policy.attempts.and_then(|node| self.attempts(node, "max_attempts"));
         let attempts = attempts.unwrap_or(Amount::Fixed(DEFAULT_ATTEMPTS));
@@ -298,7 +302,12 @@ impl NoetlCompiler<'_> {
         let policies: Vec<RetryPolicy> = items.iter().filter_map(|item| self.policy(item)).collect();
         for more in policies.iter().filter(|policy| policy.continues()).skip(1) {
             let hint = "keep one policy with `next_call` and `collect`";
-            self.error(codes::NOT_SUPPORTED, more.node.span, "a second policy that goes on is not supported", hint);
+            self.error(
+                codes::NOT_SUPPORTED,
+                more.node.span,
+                "a second policy with `next_call` or `collect` is not supported",
+                hint,
+            );
         }
         policies
     }
@@ -355,7 +364,7 @@ impl NoetlCompiler<'_> {
             Some(node) => {
                 let text = expect_text(node, "`path`", &mut self.diagnostics)?.text.trim();
                 let Some(steps) = attribute_path(text) else {
-                    let message = format!("`{text}` is no path into the response");
+                    let message = format!("`{text}` is not a path into the response");
                     self.error(codes::BAD_VALUE, node.span, message, "write names with dots between: data.items");
                     return None;
                 };

@@ -65,7 +65,12 @@ impl NoetlCompiler<'_> {
     ) -> Option<crate::form::TaskWork> {
         if kind != "postgres" {
             let message = format!("a sink of kind `{kind}` needs a `statement`");
-            self.error(codes::NOT_SUPPORTED, table.span, message, "only postgres knows its columns by itself");
+            self.error(
+                codes::NOT_SUPPORTED,
+                table.span,
+                message,
+                "only a `postgres` sink derives its columns from the table",
+            );
             inputs.object.take_rest();
             return None;
         }
@@ -76,7 +81,7 @@ impl NoetlCompiler<'_> {
                 && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
         };
         if !name.split('.').all(plain) || name.split('.').count() > 2 {
-            let message = format!("`{name}` is no plain name of a table");
+            let message = format!("`{name}` is not a plain table name");
             self.error(codes::BAD_VALUE, table.span, message, "write schema.table, or a whole `statement`");
             return None;
         }

@@ -136,8 +136,8 @@ impl<'a> NoetlCompiler<'a> {
             return (tasks, inputs.object);
         }
         if let Some(retry) = retry {
-            let hint = "write `tool: http` with its inputs beside it, or a rule on the task";
-            self.error(codes::MIXED, retry.span, "`retry` goes with a tool that is named by a text", hint);
+            let hint = "write `tool: http` with its inputs next to it, or a rule on the task";
+            self.error(codes::MIXED, retry.span, "`retry` requires a tool that is named by a text", hint);
         }
         let given = match (object.take("input"), object.take("args")) {
             (Some(input), _) => Some(input),
@@ -218,7 +218,7 @@ impl<'a> NoetlCompiler<'a> {
             spec.admit = policy.take("admit").and_then(|admit| self.admit(admit));
             if let Some((key, _)) = policy.take_entry("rules") {
                 let hint = "put them under `spec` of the task";
-                self.error(codes::OLD_SPELLING, key.span, "a step has no `rules`: tasks have", hint);
+                self.error(codes::OLD_SPELLING, key.span, "a step has no `rules`; only tasks do", hint);
             }
             key_support::check_keys(self, policy, &key_support::STEP_POLICY, "the `policy` of a step");
         }
@@ -242,7 +242,7 @@ impl<'a> NoetlCompiler<'a> {
             ("eval", "`eval` belongs to a task, under `tool`"),
             ("type", "the kind of work is `tool: {kind: …}`"),
             ("call", "the kind of work is `tool: {kind: …}`"),
-            ("steps", "steps stand beside each other under `workflow`"),
+            ("steps", "steps are a flat list under `workflow`"),
         ] {
             if object.peek(old).is_some()
                 && let Some((key, _)) = object.take_entry(old)

@@ -81,8 +81,8 @@ impl<'a> NoetlCompiler<'a> {
             && siblings.iter().any(|(key, _)| key.text == "kind")
             && key.text != "kind"
         {
-            let message = format!("`{}` is empty: what follows stands beside it, not under it", key.text);
-            self.error(codes::WRONG_KIND, key.span, message, format!("indent what follows under `{}`", key.text));
+            let message = format!("`{}` is empty: the keys after it are siblings, not children", key.text);
+            self.error(codes::WRONG_KIND, key.span, message, format!("indent the keys after it under `{}`", key.text));
             let body = SyntaxNode::new(item.span, SyntaxNodeKind::Map(siblings.to_vec()));
             return Some(((key.text.as_str().into(), key.span), Cow::Owned(body)));
         }
@@ -155,8 +155,8 @@ impl<'a> NoetlCompiler<'a> {
             ("on_success", "write a rule: `eval: [{else: {do: …}}]`"),
             ("retry", "write a rule: `eval: [{expr: \"{{ outcome.status == 'error' }}\", do: retry, attempts: 3}]`"),
             ("sink", "add a task after this one: a sink is a task that writes"),
-            ("next", "`next` belongs to the step, beside `tool`"),
-            ("loop", "`loop` belongs to the step, beside `tool`"),
+            ("next", "`next` belongs to the step, at the level of `tool`"),
+            ("loop", "`loop` belongs to the step, at the level of `tool`"),
         ] {
             if object.peek(old).is_some()
                 && let Some((key, _)) = object.take_entry(old)
@@ -238,14 +238,14 @@ impl<'a> NoetlCompiler<'a> {
         };
         let Some(name) = name else {
             let hint = "add `name` with a task of the workbook";
-            self.error(codes::MISSING_KEY, call.span(), "this task does not say which task of the workbook", hint);
+            self.error(codes::MISSING_KEY, call.span(), "this task does not name a task of the workbook", hint);
             return None;
         };
         let text = expect_text(name, "`name`", &mut self.diagnostics)?.text.trim();
         let Some(tool) = self.workbook.get(text).cloned() else {
             let names = || self.workbook.keys().map(String::as_str);
             let hint = windlass_syntax::did_you_mean(text, names()).unwrap_or_else(|| match self.workbook.is_empty() {
-                true => "add it under `workbook`, beside `workflow`".to_owned(),
+                true => "add it under `workbook`, next to `workflow`".to_owned(),
                 false => format!("the workbook has {}", windlass_syntax::format_names(names())),
             });
             self.error(codes::UNKNOWN_WORKBOOK, name.span, format!("the workbook has no task `{text}`"), hint);
@@ -253,7 +253,7 @@ impl<'a> NoetlCompiler<'a> {
         };
         if self.context.inlined > MAX_INLINE_DEPTH {
             let hint = "name a task that has a tool of its own";
-            self.error(codes::CONFLICT, name.span, "tasks of the workbook name each other without end", hint);
+            self.error(codes::CONFLICT, name.span, "tasks of the workbook refer to each other in a cycle", hint);
             return None;
         }
         let label = label.unwrap_or_else(|| (text.into(), name.span));

@@ -51,8 +51,8 @@ impl NoetlCompiler<'_> {
             let ready = open.iter().position(|(_, value)| !reads(value, &waiting));
             let Some(at) = ready else {
                 for (key, value) in &open {
-                    let message = format!("the default of `{}` needs others that need it", key.text);
-                    let hint = "write one of them down without a template";
+                    let message = format!("the default of `{}` depends on itself through other defaults", key.text);
+                    let hint = "write one of them without a template";
                     self.push(Diagnostic::error(codes::CONFLICT, value.span, message).with_hint(hint));
                 }
                 break;
@@ -71,7 +71,7 @@ impl NoetlCompiler<'_> {
         }
         let known = self.workload.as_ref().is_some_and(|workload| workload.contains_key(&found.name));
         if !known {
-            let message = format!("`{}` is not there when the run starts", found.name);
+            let message = format!("`{}` does not exist when the run starts", found.name);
             let hint = "a default reads other keys of `workload`, `payload` and `execution_id`";
             self.error(codes::UNKNOWN_NAME, found.span, message, hint);
         }

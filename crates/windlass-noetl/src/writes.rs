@@ -51,12 +51,12 @@ impl NoetlCompiler<'_> {
 
     pub(crate) fn iter_write(&mut self, key: &SpannedKey, name: &str, value: &SyntaxNode) -> Option<VariableUpdate> {
         if !self.context.in_iteration {
-            let message = format!("`iter.{name}` is written where no loop is around");
+            let message = format!("`iter.{name}` is written outside of any loop");
             self.error(codes::BAD_VALUE, key.span, message, "give the step a `loop`, or write to `vars` or `ctx`");
             return None;
         }
         if self.context.iterator.as_deref() == Some(name) || name == "index" {
-            let message = format!("`iter.{name}` is given by the loop and cannot be written");
+            let message = format!("`iter.{name}` is set by the loop and cannot be written");
             self.error(codes::BAD_VALUE, key.span, message, "choose another name");
             return None;
         }
@@ -75,7 +75,7 @@ impl NoetlCompiler<'_> {
 
     pub(crate) fn ctx_write(&mut self, span: Span, name: &str, value: &SyntaxNode) -> Option<VariableUpdate> {
         if self.context.parallel && self.context.in_iteration {
-            let message = format!("turns that run side by side would overwrite each other's `ctx.{name}`");
+            let message = format!("concurrent iterations would overwrite each other's `ctx.{name}`");
             let hint = format!(
                 "write `set_shared: {{ctx.{name}: {{sum: …}}}}` (append, sum, max, min, merge or last), or make the loop sequential"
             );
@@ -125,7 +125,7 @@ impl NoetlCompiler<'_> {
     fn scoped_write(&mut self, key: &SpannedKey, value: &SyntaxNode) -> Option<VariableUpdate> {
         let (scope, name) = key.text.split_once('.').unwrap_or(("", &key.text));
         if name.contains('.') {
-            let message = format!("`{}` is no variable: only the scope stands before a dot", key.text);
+            let message = format!("`{}` is not a variable: only a scope may precede a dot", key.text);
             self.error(codes::BAD_VALUE, key.span, message, "set the whole object, under one name");
             return None;
         }
@@ -137,7 +137,7 @@ impl NoetlCompiler<'_> {
             _ => {
                 let message = format!("there is no scope `{scope}`");
                 let hint = did_you_mean(scope, ["ctx", "iter", "step"])
-                    .unwrap_or("write ctx.x for the run, step.x for the step, iter.x for the turn".to_owned());
+                    .unwrap_or("write ctx.x for the run, step.x for the step, iter.x for the iteration".to_owned());
                 self.error(codes::BAD_VALUE, key.span, message, hint);
                 None
             }

@@ -15,12 +15,12 @@ async fn failed_runs_give_hints() {
         ),
         (
             "workflow: [{step: start, loop: {while: '{{ true }}', spec: {max_iterations: 2}}, tool: {kind: noop}}]",
-            "2 turns",
+            "2 iterations",
             "`max_iterations` under `loop.spec`",
         ),
         (
             "workflow: [{step: start, tool: {kind: noop, result: {a: 1, b: 2}, output_select: [c]}}]",
-            "`output_select` wants `c`, and the result has no such property; it has `a`, `b`",
+            "`output_select` selects `c`, but the result has no such property; it has `a`, `b`",
             "leave it out",
         ),
         (

@@ -112,7 +112,7 @@ pub fn digest(commands: &[Command]) -> [u8; 16] {
 pub fn blob_value(hash: &BlobHash, bytes: &[u8]) -> Result<Value, RuntimeError> {
     let damaged = |why: String| RuntimeError::Damaged { what: "a stored value", why };
     if blake3::hash(bytes).as_bytes() != &hash.0 {
-        return Err(damaged(format!("the bytes under {hash} do not have that checksum")));
+        return Err(damaged(format!("the checksum of {hash} does not match its bytes")));
     }
     windlass_value::decode(bytes).map_err(|error| damaged(format!("{hash}: {error}")))
 }

@@ -355,7 +355,7 @@ impl<A: Adapter> ControlLoop<A> {
 
     /// Reports a job as cancelled that was cancelled before this commit was executed: it is never started.
     fn report_cancelled_before_start(&mut self, job: &Job) {
-        let error = ErrorInfo::new("Cancelled", "cancelled", "the task was called off before it began");
+        let error = ErrorInfo::new("Cancelled", "cancelled", "the task was cancelled before it started");
         let outcome = TaskOutcome::failure(error);
         self.buffer.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
     }
@@ -367,8 +367,9 @@ impl<A: Adapter> ControlLoop<A> {
     /// Refuses a job whose input is too large. References can stand for more than fits in memory: such an input is
     /// never resolved.
     fn refuse_input(&mut self, job: &Job) {
-        let message = format!("the task's input has {} bytes in all", job.input.stored_bytes());
-        let error = ErrorInfo::new("InputTooLarge", "limit", message).hint("see `max_expression_output_bytes`");
+        let message = format!("the task's input has {} bytes, more than the limit allows", job.input.stored_bytes());
+        let hint = "the limit is `max_expression_output_bytes`";
+        let error = ErrorInfo::new("InputTooLarge", "limit", message).hint(hint);
         let outcome = TaskOutcome::failure(error);
         self.buffer.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
     }

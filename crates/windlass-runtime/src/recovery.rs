@@ -118,7 +118,7 @@ pub(crate) fn replay_each(
 
 fn divergence_error(run: &Arc<str>, state: &State, entry: &TickEntryHeader) -> RuntimeError {
     let why = format!(
-        "replaying tick {} ({}) asks for other things than it did when it was journaled",
+        "replaying tick {} ({}) produces other commands than the journal records",
         state.ticks,
         entry.tick.kind.name()
     );

@@ -74,7 +74,10 @@ impl FinalReport {
             map.insert("error", error.to_value());
         }
         if let Some(reply) = &self.reply {
-            map.insert("reply", Value::object([("value", reply.value.clone()), ("good", Value::Bool(reply.good))]));
+            map.insert(
+                "reply",
+                Value::object([("value", reply.value.clone()), ("success", Value::Bool(reply.success))]),
+            );
         }
         if !self.usage.is_null() {
             map.insert("usage", self.usage.clone());
@@ -120,7 +123,7 @@ impl StepReport {
 fn loop_value(looping: &LoopSummary) -> Value {
     let mut map = Map::new();
     map.insert("kind", looping.kind.clone());
-    map.insert("turns", looping.iterations);
+    map.insert("iterations", looping.iterations);
     map.insert("failed", looping.failed);
     map.insert("reason", looping.reason.as_str());
     if !looping.usage.is_empty() {

@@ -221,7 +221,7 @@ impl RunWorkers {
         call.remote_lease =
             Some(RemoteLease { job, lease_epoch, leases: leases.clone(), reports: reports.clone(), accepted });
         if self.remote.len() >= 2 * self.leases().len().max(32) {
-            // Those whose lease was lost and that were not handed out again.
+            // Jobs whose lease was lost and that were not dispatched again.
             self.remote.retain(|_, (_, sender)| !sender.is_closed());
         }
         // Before the call, which may complete immediately.
@@ -382,7 +382,7 @@ async fn hold_lease(
     let outcome = tokio::select! {
         biased;
         outcome = run_in_slot(work, timeout, &slots) => outcome,
-        () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was called off"),
+        () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was cancelled"),
         () = heartbeats => unreachable!("heartbeats never end"),
     };
     send_report_and_end_lease(&holder.leases, &reports, holder.job, holder.lease_epoch, outcome);
@@ -416,7 +416,7 @@ async fn run_in_slot(work: PendingWork, timeout: Option<Duration>, slots: &Arc<S
 }
 
 fn panicked() -> TaskOutcome {
-    failure("ToolPanicked", "tool", "the tool has a defect and stopped in the middle")
+    failure("ToolPanicked", "tool", "the tool panicked")
 }
 
 fn failure(code: &str, kind: &str, message: &str) -> TaskOutcome {

@@ -116,15 +116,15 @@ async fn a_definition_that_calls_itself_stops_at_the_limit() {
     assert_eq!((report.status, code(&report)), (Status::Failed, "CallDepth"));
     let error = report.error.clone().expect("an error");
     assert_eq!((&*error.kind, error.hint.is_some()), ("limit", true));
-    assert_eq!((runs(&store).len(), world.ledger().len()), (4, 4), "the run itself and three inside each other");
+    assert_eq!((runs(&store).len(), world.ledger().len()), (4, 4), "the run itself and three nested child runs");
     assert!(runs(&store).iter().all(|row| row.plan == hash));
 }
 
 // ------------------------------------------------------------------------------------------------------------- replies
 
 /// Replies with 7, then works.
-fn replies(good: bool, gate: &str) -> Plan {
-    let reply = steps("child").reply("reply", r#"{"answer": 7}"#, good);
+fn replies(success: bool, gate: &str) -> Plan {
+    let reply = steps("child").reply("reply", r#"{"answer": 7}"#, success);
     reply.effect("hold", "gate", &format!("\"{gate}\"")).effect("work", "count", "1").plan()
 }
 
@@ -146,8 +146,8 @@ async fn a_parent_gets_the_reply_while_the_child_continues() {
     world.open("later");
     until(|| child_of(&store, "r").is_some_and(|row| row.status == RunStatus::Succeeded)).await;
     let child = report_of(&child_of(&store, "r").expect("a child"));
-    assert_eq!(child.reply, Some(RunReply { value: json(r#"{"answer": 7}"#), good: true }));
-    assert_eq!(child.to_value().get("reply"), Some(&json(r#"{"value": {"answer": 7}, "good": true}"#)));
+    assert_eq!(child.reply, Some(RunReply { value: json(r#"{"answer": 7}"#), success: true }));
+    assert_eq!(child.to_value().get("reply"), Some(&json(r#"{"value": {"answer": 7}, "success": true}"#)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -402,7 +402,7 @@ async fn a_continued_operation_occupies_no_worker_and_survives_a_crash() {
     assert_eq!(calls, [3, 2, 1, 0].map(|left| (1, format!(r#"{{"left":{left}}}"#))));
     assert_eq!(world.keys().len(), 5, "each call has a key of its own");
     second.resume("r").await.expect("resumed");
-    assert_eq!(world.ledger().len(), 5, "its time has not come");
+    assert_eq!(world.ledger().len(), 5, "the timer is not due");
 }
 
 // --------------------------------------------------------------------------------------------------- origin of a run

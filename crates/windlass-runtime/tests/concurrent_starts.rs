@@ -89,7 +89,7 @@ async fn equal_starts_in_two_engines_are_one_run() {
     let fresh = || (Arc::new(MemoryStore::new()), World::new());
     let (store, world) = fresh();
     let open = slower_start(&store, &world, ["{}", "{}"], false).await;
-    assert_eq!(open.err().as_deref(), Some("owned"), "whoever has it can be followed");
+    assert_eq!(open.err().as_deref(), Some("owned"), "a run of another owner can be followed");
     let (store, world) = fresh();
     let mut ended =
         slower_start(&store, &world, [r#"{"a": 1, "b": 2}"#, r#"{"b": 2, "a": 1}"#], true).await.expect("it");
@@ -127,16 +127,16 @@ async fn a_repeated_start_after_a_disconnect_is_the_same_run() {
     let mut again = std::pin::pin!(again);
     // It proceeds as far as it can before the first start is durable.
     let early = tokio::time::timeout(std::time::Duration::from_millis(100), &mut again).await.is_ok();
-    assert!(!early, "nothing is answered before it is durable");
+    assert!(!early, "no reply before the start is durable");
     held.go.send(()).expect("it waits");
     let mut again = again.await.expect("the same run");
     assert!(!again.created);
     world.calls(1).await;
     let outcome = engine.request("r", "stop", RunRequest::Cancel { reason: "enough".to_owned() }).expect("asked");
     assert_eq!(outcome, windlass_runtime::RequestOutcome::Delivered);
-    let report = in_time(again.wait()).await.expect("it hears what it is asked");
+    let report = in_time(again.wait()).await.expect("the run receives the request");
     assert_eq!(report.status, windlass_core::Status::Cancelled);
-    assert_eq!((ids(&store), world.ledger().len()), (vec!["r".to_owned()], 1), "it was begun once");
+    assert_eq!((ids(&store), world.ledger().len()), (vec!["r".to_owned()], 1), "the run started once");
     audit(&store, "r");
 }
 

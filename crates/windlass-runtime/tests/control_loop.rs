@@ -301,12 +301,12 @@ async fn six_hours_of_virtual_time_in_memory() {
                 "actions": {"ask": {"type": "activity", "inputs": {"activityName": "count", "input": "@variables('loopIndex')"}}}},
             "big": {"type": "activity", "inputs": {"activityName": "big", "input": 200000}, "runAfter": {"poll": ["Succeeded"]}},
             "length": {"type": "compose", "inputs": "@length(outputs('big'))", "runAfter": {"big": ["Succeeded"]}}},
-            "outputs": {"turns": "@outputs('poll').iterations", "length": "@outputs('length')"}}"#,
+            "outputs": {"iterations": "@outputs('poll').iterations", "length": "@outputs('length')"}}"#,
     ));
     let begun = std::time::Instant::now();
     let (result, log) = run_spied(&program, &world, Clock::virtual_time()).await;
     assert!(begun.elapsed().as_secs() < 120);
-    assert_eq!(result.output, json(r#"{"turns": 36, "length": 200000}"#));
+    assert_eq!(result.output, json(r#"{"iterations": 36, "length": 200000}"#));
     let entries = locked(&log.entries).clone();
     let (first, last) = (entries[0].tick.at, entries[entries.len() - 1].tick.at);
     let minutes = last.since(first).as_ms() / 60_000;
@@ -326,8 +326,8 @@ async fn a_cancelled_iteration_keeps_its_slot_until_its_worker_confirms() {
     let spy = Spy { ignores_cancels: true, ..Spy::new(local, &log) };
     let running = tokio::spawn(looping(&program, spy, vec![start()]).run());
     until(|| log.steps().contains(&Step::Cancel(0))).await;
-    assert_eq!(log.jobs_after("TimerDue"), Some(1), "the job is called off and still holds its slot");
-    assert_eq!(world.ledger().len(), 1, "the second turn does not begin");
+    assert_eq!(log.jobs_after("TimerDue"), Some(1), "the job is cancelled and still holds its slot");
+    assert_eq!(world.ledger().len(), 1, "the second iteration does not start");
     world.open("one");
     until(|| world.ledger().len() == 2).await;
     until(|| log.steps().contains(&Step::Cancel(1))).await;
@@ -348,9 +348,9 @@ async fn a_computing_loop_exits_when_it_is_closed() {
     mailbox.send(RunMessage::Close).expect("open");
     let exit = in_time(looping(&program(loom(LONG)), Spy::new(local, &log), vec![start()]).run()).await;
     assert!(matches!(exit, Ok(LoopExit::Closed)), "{exit:?}");
-    assert_eq!(log.ticks(), ["AddEvent", "Proceed"], "not at its end, but at the next look outside");
+    assert_eq!(log.ticks(), ["AddEvent", "Proceed"], "not at its end, but at the next check for input");
     assert_eq!(log.steps().last(), Some(&Step::Closed));
-    assert!(log.steps().contains(&Step::FlushDone), "what was computed is kept");
+    assert!(log.steps().contains(&Step::FlushDone), "the computed values are stored");
 }
 
 #[tokio::test]

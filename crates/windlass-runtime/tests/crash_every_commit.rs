@@ -68,7 +68,7 @@ impl Case {
     async fn undisturbed(&self) -> (Audit, World, u64) {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let life = self.live(&store, &world, false).await;
-        assert!(life.ended, "it runs to its end");
+        assert!(life.ended, "the run ends");
         let repeated: Vec<_> = world.keys().into_values().filter(|calls| calls.len() > 1).collect();
         assert!(repeated.is_empty(), "an undisturbed run repeats no effect: {repeated:?}");
         (audit(&store, RUN), world, store.syncs())
@@ -213,9 +213,9 @@ const UNTIL: &str = r#"{"actions": {
     "init": {"type": "initializeVariable", "inputs": {"variables": [{"name": "total", "type": "integer", "value": 0}]}},
     "loop": {"type": "until", "condition": "@greaterOrEquals(variables('total'), 8)", "runAfter": {"init": ["Succeeded"]},
         "actions": {
-            "call": {"type": "activity", "inputs": {"activityName": "count", "input": {"turn": "@variables('loopIndex')", "total": "@variables('total')"}}},
+            "call": {"type": "activity", "inputs": {"activityName": "count", "input": {"iteration": "@variables('loopIndex')", "total": "@variables('total')"}}},
             "add": {"type": "incrementVariable", "inputs": {"name": "total", "value": 2}, "runAfter": {"call": ["Succeeded"]}}}}},
-    "outputs": {"total": "@variables('total')", "turns": "@outputs('loop').iterations", "last": "@outputs('loop').lastResult"}}"#;
+    "outputs": {"total": "@variables('total')", "iterations": "@outputs('loop').iterations", "last": "@outputs('loop').lastResult"}}"#;
 
 const WHILE: &str = r#"{"actions": {
     "init": {"type": "initializeVariable", "inputs": {"variables": [{"name": "left", "type": "integer", "value": 3}]}},
@@ -228,7 +228,7 @@ const WHILE: &str = r#"{"actions": {
 const DO_UNTIL: &str = r#"{"actions": {
     "poll": {"type": "doUntil", "condition": "@equals(outputs('ask').saw, 3)", "delay": {"interval": {"count": 10, "unit": "minute"}},
         "actions": {"ask": {"type": "activity", "inputs": {"activityName": "count", "input": "@variables('loopIndex')"}}}}},
-    "outputs": {"turns": "@outputs('poll').iterations"}}"#;
+    "outputs": {"iterations": "@outputs('poll').iterations"}}"#;
 
 const FOREACH: &str = r#"{"actions": {
     "all": {"type": "foreach", "foreach": "@range(0, 7)", "runtimeConfiguration": {"concurrency": {"repetitions": 3}},
@@ -298,7 +298,7 @@ async fn an_iteration_with_an_effect_is_one_commit() {
     let (audit, world, syncs) = case.undisturbed().await;
     assert_eq!(world.ledger().len() as u64, ITERATIONS);
     assert_eq!(audit.iterations["loop"].len() as u64, ITERATIONS);
-    assert!(syncs <= ITERATIONS + 3, "{syncs} syncs for {ITERATIONS} turns");
+    assert!(syncs <= ITERATIONS + 3, "{syncs} syncs for {ITERATIONS} iterations");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -89,7 +89,7 @@ async fn an_effect_timeout_applies_to_each_attempt() {
     assert_eq!(report.status, Status::Failed);
     let keys: Vec<_> = world.ledger().iter().map(|effect| effect.key.clone()).collect();
     assert_eq!(keys.len(), 3, "{keys:?}");
-    assert!(keys.iter().all(|key| *key == keys[0]), "nobody answered, so every try has the same key");
+    assert!(keys.iter().all(|key| *key == keys[0]), "no reply was received, so every attempt has the same key");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,7 +107,7 @@ async fn a_queued_cancellation_precedes_any_further_effect() {
     let mut handle = second.resume("r").await.expect("resumed");
     let report = in_time(handle.wait()).await.expect("an end");
     assert_eq!(report.status, Status::Cancelled);
-    assert_eq!(world.ledger().len(), 1, "the job was not handed out again");
+    assert_eq!(world.ledger().len(), 1, "the job was not dispatched again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -57,7 +57,7 @@ const SIX_HOURS: &str = r#"{"actions": {
             "ask": {"type": "activity", "inputs": {"activityName": "count", "input": "@variables('loopIndex')"}},
             "hold": {"type": "if", "expression": "@equals(variables('loopIndex'), 20)", "runAfter": {"ask": ["Succeeded"]},
                 "actions": {"wait": {"type": "activity", "inputs": {"activityName": "gate", "input": "half"}}}}}}},
-    "outputs": {"turns": "@outputs('poll').iterations"}}"#;
+    "outputs": {"iterations": "@outputs('poll').iterations"}}"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn six_hours_of_polling_in_virtual_time_also_across_a_crash() {
@@ -72,7 +72,7 @@ async fn six_hours_of_polling_in_virtual_time_also_across_a_crash() {
     let second = engine(&store, &world);
     // The caller does not pass virtual time: the run's options have it.
     let report = end(&mut second.resume("r").await.expect("resumed")).await;
-    assert_eq!(report.output, json(r#"{"turns": 37}"#));
+    assert_eq!(report.output, json(r#"{"iterations": 37}"#));
     assert!(begun.elapsed() < Duration::from_secs(120), "it took {:?}", begun.elapsed());
     let ticks = entries(&*store, "r");
     let lasted = ticks[ticks.len() - 1].tick.at.since(ticks[0].tick.at);
@@ -99,9 +99,9 @@ async fn virtual_time_does_not_skip_while_a_job_runs_or_the_run_is_paused() {
     until(|| has_tick(&store, "r", "StepResult")).await;
     // The loop's time limit is the only timer now. If time were skipped to it, the loop would fail.
     let marker = store.syncs();
-    engine.request("r", "knock", signal("nobody", "1")).expect("kept");
+    engine.request("r", "knock", signal("unused", "1")).expect("buffered");
     until(|| has_tick(&store, "r", "AddEvent") && store.syncs() > marker + 1).await;
-    engine.resume("r").await.expect("goes on");
+    engine.resume("r").await.expect("continues");
     assert_eq!(end(&mut handle).await.status, Status::Succeeded);
     let ticks = entries(&*store, "r");
     assert!(ticks[ticks.len() - 1].tick.at.since(ticks[0].tick.at).as_ms() < 10 * 60_000);
@@ -141,7 +141,7 @@ async fn pause_stops_between_tasks_and_resume_continues() {
     world.open("first");
     until(|| has_tick(&store, "r", "StepResult")).await;
     assert_eq!(world.ledger().len(), 1, "the job in flight may end; nothing new begins");
-    engine.resume("r").await.expect("goes on");
+    engine.resume("r").await.expect("continues");
     world.calls(2).await;
     until(|| status(&store, "r") == RunStatus::Running).await;
     world.open("second");
@@ -168,7 +168,7 @@ async fn a_pause_survives_a_crash_until_the_run_is_resumed() {
     until(|| has_tick(&store, "r", "StepResult")).await;
     assert_eq!(status(&store, "r"), RunStatus::Paused);
     assert!(world.ledger().iter().all(|call| &*call.path == "first"));
-    second.resume("r").await.expect("goes on");
+    second.resume("r").await.expect("continues");
     assert_eq!(end(&mut handle).await.status, Status::Succeeded);
 }
 
@@ -224,13 +224,13 @@ async fn a_signal_answers_a_wait_and_a_repeated_request_acts_once() {
     assert_eq!(
         engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"),
         RequestOutcome::Duplicate,
-        "also when it was acted on"
+        "also after it took effect"
     );
     assert_eq!(engine.request("r", "b", signal("answer", r#"{"n": 2}"#)).expect("kept"), RequestOutcome::Delivered);
     assert_eq!(end(&mut handle).await.output, json(r#"{"one": {"n": 1}, "two": {"n": 2}}"#));
-    assert_eq!(engine.request("r", "c", signal("answer", "3")).expect("told"), RequestOutcome::Ended);
-    assert_eq!(engine.request("r", "d", cancel()).expect("told"), RequestOutcome::Ended);
-    assert!(matches!(engine.request("nobody", "e", cancel()), Err(RuntimeError::NoSuchRun(_))));
+    assert_eq!(engine.request("r", "c", signal("answer", "3")).expect("accepted"), RequestOutcome::Ended);
+    assert_eq!(engine.request("r", "d", cancel()).expect("accepted"), RequestOutcome::Ended);
+    assert!(matches!(engine.request("unknown", "e", cancel()), Err(RuntimeError::NoSuchRun(_))));
     assert_eq!(status(&store, "r"), RunStatus::Succeeded);
     let again = end(&mut engine.resume("r").await.expect("its report")).await;
     assert_eq!(again.output, json(r#"{"one": {"n": 1}, "two": {"n": 2}}"#));
@@ -260,7 +260,7 @@ async fn requests_from_other_engines_reach_the_owner() {
     assert!(matches!(&refused, Err(RuntimeError::Owned { run, .. }) if run == "r"), "{refused:?}");
     assert_eq!(second.resident(), 0);
     assert_eq!(second.request("r", "c", cancel()).expect("kept"), RequestOutcome::Delivered);
-    assert_eq!(end(&mut handle).await.status, Status::Cancelled, "the first has heard of it through the store");
+    assert_eq!(end(&mut handle).await.status, Status::Cancelled, "the first engine has received it through the store");
     assert_eq!(end(&mut second.resume("r").await.expect("its report")).await.status, Status::Cancelled);
 }
 
@@ -310,7 +310,7 @@ async fn a_fenced_engine_writes_nothing() {
     let after = store.run("r").expect("readable").expect("there");
     assert_eq!((after.ticks, after.owner_epoch, after.owner), (before.ticks, before.owner_epoch + 1, Some(owner)));
     assert!(store.syncs() <= syncs + 1, "one refused commit, and nothing after it");
-    assert_eq!(world.ledger().len(), 1, "no effect of what was refused");
+    assert_eq!(world.ledger().len(), 1, "no effect of the refused commit");
 }
 
 // ---------------------------------------------------------------------------------------------------- idle eviction
@@ -327,7 +327,7 @@ async fn a_waiting_run_is_evicted_and_reloaded_for_timers_and_signals() {
         .gives(&[("answer", "@outputs('wait')")]);
     let mut handle = begin(&engine, plan, "r").await;
     until(|| engine.resident() == 0).await;
-    assert_eq!(world.ledger().len(), 0, "its time has not come");
+    assert_eq!(world.ledger().len(), 0, "the timer is not due");
     let row = store.run("r").expect("readable").expect("there");
     assert_eq!((row.status, row.owner.is_none(), row.timer.is_some()), (RunStatus::Waiting, true, true));
     world.calls(1).await;
@@ -349,7 +349,7 @@ async fn an_adopting_engine_reloads_runs_that_other_engines_left() {
     begin(&first, two_waits(), "signalled").await;
     until(|| first.resident() == 0).await;
     first.close().await;
-    let detached = in_time(handle.wait()).await.expect_err("it was left");
+    let detached = in_time(handle.wait()).await.expect_err("the owner released it");
     assert!(matches!(detached, RuntimeError::Closing), "{detached}");
     let second = engine_with(&store, EngineOptions { adopt: true, ..options(&world) });
     until(|| status(&store, "timed") == RunStatus::Succeeded).await;
@@ -453,11 +453,11 @@ async fn workers_are_numbered_from_0_after_a_restart() {
     let store = Arc::new(store.crash());
     let second = engine(&store, &world);
     let mut handle = second.resume("r").await.expect("resumed");
-    assert_eq!(jobs(&store), [(1, 0, 1), (2, 1, 1)], "job, worker, dispatch");
+    assert_eq!(jobs(&store), [(1, 0, 1), (2, 1, 1)], "job, worker, lease epoch");
     world.open("b");
     world.open("c");
     assert_eq!(end(&mut handle).await.status, Status::Succeeded);
-    assert_eq!(world.keys().len(), 3, "handed out again under the same keys");
+    assert_eq!(world.keys().len(), 3, "dispatched again under the same keys");
 }
 
 /// Longer than any lease: a queued job sends heartbeats like a running one.
@@ -494,7 +494,7 @@ async fn a_panicking_tool_fails_only_its_task() {
         loom(
             r#"{"actions": {
                 "bad": {"type": "activity", "inputs": {"activityName": "panic"}},
-                "worse": {"type": "http", "inputs": {"uri": "http://nobody.test"}},
+                "worse": {"type": "http", "inputs": {"uri": "http://unknown.test"}},
                 "good": {"type": "activity", "inputs": {"activityName": "count", "input": 1}},
                 "after": {"type": "compose", "inputs": "@outputs('good').saw", "runAfter": {"bad": ["Failed"], "worse": ["Failed"], "good": ["Succeeded"]}}},
                 "outputs": {"after": "@outputs('after')"}}"#,
@@ -591,9 +591,9 @@ async fn large_values_travel_as_references_and_are_resolved_for_tools() {
     assert_eq!(report.output.get("size"), Some(&Value::from(400_000_i64)));
     assert_eq!(report.output.get("kept"), Some(&Value::from(200_000_i64)), "a variable can hold it too");
     let whole = "x".repeat(200_000) + &text;
-    assert!(render_report(&*store, &report).contains(&whole), "the output is whole for whoever reads it");
+    assert!(render_report(&*store, &report).contains(&whole), "readers get the complete output");
     let sent = world.ledger().into_iter().find(|call| call.tool == "count").expect("sent");
-    assert!(sent.input.contains(&whole) && sent.input.contains(&text), "the tool got all of it");
+    assert!(sent.input.contains(&whole) && sent.input.contains(&text), "the tool got the complete value");
     for row in store.journal("r", 0, u32::MAX).expect("readable") {
         assert!(row.body.len() < 32 * 1024, "a journal row of {} bytes", row.body.len());
     }
@@ -646,7 +646,7 @@ async fn five_thousand_items_with_large_results() {
     assert_eq!(world.keys().len(), 5_001);
     assert!(world.call_counts().max_concurrency <= 50, "{} at once", world.call_counts().max_concurrency);
     let sent = world.ledger().into_iter().find(|call| &*call.path == "send").expect("sent");
-    assert_eq!(json(&sent.input).as_list().map(<[Value]>::len), Some(5_000), "the tool got all of it");
+    assert_eq!(json(&sent.input).as_list().map(<[Value]>::len), Some(5_000), "the tool got the complete value");
     let audit = audit(&store, "r");
     assert_eq!(audit.iterations["all"].len(), 5_000);
 }
@@ -661,7 +661,7 @@ async fn a_full_disk_stops_the_run_and_loses_nothing() {
     store.fail_next(Fault::Full);
     let refused = engine.start(hash, Value::Null, named("r")).await.map(|handle| handle.run.clone());
     assert!(matches!(&refused, Err(RuntimeError::Store(error)) if error.kind == StoreErrorKind::Full), "{refused:?}");
-    assert_eq!(store.run("r").expect("readable"), None, "a start that was refused leaves nothing");
+    assert_eq!(store.run("r").expect("readable"), None, "a refused start leaves nothing behind");
     let mut handle = engine.start(hash, Value::Null, named("r")).await.expect("there is room again");
     world.calls(1).await;
     store.fail_next(Fault::Full);
@@ -672,7 +672,7 @@ async fn a_full_disk_stops_the_run_and_loses_nothing() {
     world.open("second");
     let report = end(&mut engine.resume("r").await.expect("room was made")).await;
     assert_eq!(report.output, json(r#"{"both": ["first", "second"]}"#));
-    assert_eq!(world.keys().len(), 2, "what was repeated has its own key");
+    assert_eq!(world.keys().len(), 2, "the repeated task has its own key");
     audit(&store, "r");
 }
 
@@ -851,7 +851,7 @@ async fn a_request_becomes_one_tick_even_across_a_crash() {
         let store = Arc::new(store.crash());
         let second = engine(&store, &world);
         let mut handle = second.resume("r").await.expect("resumed");
-        assert_eq!(second.request("r", "a", signal("answer", "1")).expect("told"), RequestOutcome::Duplicate);
+        assert_eq!(second.request("r", "a", signal("answer", "1")).expect("accepted"), RequestOutcome::Duplicate);
         assert_eq!(second.request("r", "b", signal("answer", "2")).expect("kept"), RequestOutcome::Delivered);
         assert_eq!(end(&mut handle).await.output, json(r#"{"one": 1, "two": 2}"#));
         let ticks = entries(&*store, "r");

@@ -137,7 +137,7 @@ async fn a_run_of_another_process_is_followed_to_its_end() {
     there.request(RUN, "s", RunRequest::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
     let seen = in_time(reading).await.expect("read");
     assert_eq!(seen.last().map(|event| event.type_name()), Some("workflow.finished"));
-    assert!(matches!(here.events("nobody", 0), Err(RuntimeError::NoSuchRun(_))));
+    assert!(matches!(here.events("unknown", 0), Err(RuntimeError::NoSuchRun(_))));
 }
 
 #[tokio::test]
@@ -145,18 +145,18 @@ async fn worker_events_are_accepted_before_its_result_and_refused_after() {
     for durability in DURABILITIES {
         let (store, world, publisher) = (Arc::new(MemoryStore::new()), World::new(), Arc::new(Mutex::new(None)));
         let shared = publisher.clone();
-        let tools = world.tools().with_fn("tells", move |call| {
+        let tools = world.tools().with_fn("publishes", move |call| {
             *locked(&shared) = Some(call.publish.clone());
             async move {
                 for word in ["one", "two"] {
-                    call.publish.send("told", Value::object([("word", word)]));
+                    call.publish.send("progress_note", Value::object([("word", word)]));
                     tokio::task::yield_now().await;
                 }
                 TaskOutcome::success("result")
             }
         });
         let engine = engine_with(&store, EngineOptions { durability, tools, ..options(&world) });
-        let plan = steps("tells").effect("a", "tells", "1").signal("wait", "go").plan();
+        let plan = steps("publishes").effect("a", "publishes", "1").signal("wait", "go").plan();
         let (plan, _) = engine.add_plan(plan).expect("a plan");
         let _handle = in_time(engine.start(plan, Value::Null, named(RUN))).await.expect("started");
         let mut reader = engine.events(RUN, 0).expect("a reader");
@@ -165,13 +165,13 @@ async fn worker_events_are_accepted_before_its_result_and_refused_after() {
             let event = in_time(reader.next()).await.expect("readable").expect("an event");
             if event.type_name() == "task.processed" {
                 let late_publisher: Option<EventPublisher> = locked(&publisher).take();
-                late_publisher.expect("it was called").send("told", Value::from("late"));
+                late_publisher.expect("it was called").send("progress_note", Value::from("late"));
             }
             let word = event.fields().get("word").and_then(Value::as_str).unwrap_or_default().to_owned();
-            published.push(format!("{}{word}", event.type_name()));
+            published.push(format!("{} {word}", event.type_name()).trim_end().to_owned());
         }
-        published.retain(|kind| kind.starts_with("told") || kind == "task.processed");
-        assert_eq!(published, ["toldone", "toldtwo", "task.processed"], "{durability:?}");
+        published.retain(|kind| kind.starts_with("progress_note") || kind == "task.processed");
+        assert_eq!(published, ["progress_note one", "progress_note two", "task.processed"], "{durability:?}");
     }
 }
 

@@ -53,14 +53,14 @@ async fn a_held_run_begins_when_it_is_resumed() {
         if evicts {
             until(|| engine.resident() == 0).await;
         }
-        assert_eq!(status(&store), RunStatus::Pending, "released: {evicts}");
+        assert_eq!(status(&store), RunStatus::Pending, "evicted: {evicts}");
         // Requests before the start take effect after it.
         let signal = RunRequest::Signal { name: "go".to_owned(), payload: Value::Null };
         engine.request("r", "s", signal).expect("asked");
         engine.request("r", "p", RunRequest::Pause).expect("asked");
         assert!(world.ledger().is_empty());
-        assert_ne!(engine.request("r", "turn", RunRequest::Resume).expect("asked"), RequestOutcome::Duplicate);
-        assert_eq!(engine.request("r", "turn", RunRequest::Resume).expect("asked"), RequestOutcome::Duplicate);
+        assert_ne!(engine.request("r", "admit", RunRequest::Resume).expect("asked"), RequestOutcome::Duplicate);
+        assert_eq!(engine.request("r", "admit", RunRequest::Resume).expect("asked"), RequestOutcome::Duplicate);
         let report = in_time(run.wait()).await.expect("ends");
         assert_eq!(report.status, Status::Succeeded);
         assert_eq!(world.ledger().iter().map(|call| &*call.input).collect::<Vec<_>>(), ["7"]);
@@ -76,7 +76,7 @@ async fn a_held_run_can_be_cancelled() {
     engine.request("r", "c", RunRequest::Cancel { reason: "enough".to_owned() }).expect("asked");
     let report = in_time(run.wait()).await.expect("ends");
     assert_eq!((report.status, status(&store)), (Status::Cancelled, RunStatus::Cancelled));
-    assert_eq!(engine.request("r", "turn", RunRequest::Resume).expect("asked"), RequestOutcome::Ended);
+    assert_eq!(engine.request("r", "admit", RunRequest::Resume).expect("asked"), RequestOutcome::Ended);
     assert_eq!(kinds(&store), ["workflow.held", "workflow.finished"]);
     audit(&store, "r");
 }
@@ -95,7 +95,7 @@ async fn a_held_run_survives_a_crash_at_every_commit() {
         let started = first.start(hash, json(r#"{"n": 7}"#), RunStartOptions { held: true, ..named("r") }).await;
         if let Ok(mut run) = started {
             let _ = first.request("r", "s", RunRequest::Signal { name: "go".to_owned(), payload: Value::Null });
-            let _ = first.request("r", "turn", RunRequest::Resume);
+            let _ = first.request("r", "admit", RunRequest::Resume);
             let _ = in_time(run.wait()).await;
         }
         let reached = store.run("r").is_err();
@@ -105,7 +105,7 @@ async fn a_held_run_survives_a_crash_at_every_commit() {
         let how = RunStartOptions { held: true, ..named("r") };
         let mut run = in_time(second.start(hash, json(r#"{"n": 7}"#), how)).await.expect("made, or there");
         second.request("r", "s", RunRequest::Signal { name: "go".to_owned(), payload: Value::Null }).expect("asked");
-        second.request("r", "turn", RunRequest::Resume).expect("asked");
+        second.request("r", "admit", RunRequest::Resume).expect("asked");
         let report = in_time(run.wait()).await.expect("ends");
         assert_eq!(report.status, Status::Succeeded, "crash {at}: {}", to_json(&report.output));
         assert_eq!(world.keys().len(), 1, "crash {at}");

@@ -23,7 +23,7 @@ fn in_memory_engine(store: &Arc<MemoryStore>, world: &World) -> RuntimeEngine {
 }
 
 fn status(store: &MemoryStore, run: &str) -> RunStatus {
-    store.run(run).expect("readable").expect("the run is there").status
+    store.run(run).expect("readable").expect("the run exists").status
 }
 
 #[tokio::test]

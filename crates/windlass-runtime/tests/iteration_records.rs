@@ -52,7 +52,7 @@ async fn a_foreach_records_every_action_of_all_iterations() {
         .iter()
         .map(|action| {
             let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let iterations = action.get("outputs").and_then(Value::as_list).expect("a record for each turn");
+            let iterations = action.get("outputs").and_then(Value::as_list).expect("a record for each iteration");
             (
                 text(action, "name"),
                 text(action, "status"),

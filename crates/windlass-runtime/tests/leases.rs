@@ -58,9 +58,9 @@ async fn a_stale_worker_report_is_rejected() {
     assert_eq!(in_time(handle.wait()).await.expect("an end").status, Status::Succeeded);
 
     let events = events(&*store, RUN);
-    let refused = events.iter().find(|event| event.type_name() == "job.refused").expect("it is told of");
+    let refused = events.iter().find(|event| event.type_name() == "job.refused").expect("the refusal is published");
     let number = |name: &str| refused.fields().get(name).and_then(Value::as_int);
-    assert_eq!((number("job"), number("epoch")), (Some(0), Some(1)), "{refused:?}");
+    assert_eq!((number("job"), number("lease_epoch")), (Some(0), Some(1)), "{refused:?}");
     assert!(number("expected") > Some(2), "{refused:?}");
     let result = |label: &str| {
         let task = Value::from(label);
@@ -103,7 +103,7 @@ async fn a_crash_between_two_tasks_repeats_neither() {
         let again = World::new();
         let engine = engine_with(&store, options(&again));
         let (hash, _) = engine.add_plan(three_tasks()).expect("a plan");
-        let mut handle = in_time(engine.start(hash, Value::Null, named(RUN))).await.expect("goes on");
+        let mut handle = in_time(engine.start(hash, Value::Null, named(RUN))).await.expect("continues");
         assert_eq!(in_time(handle.wait()).await.expect("an end").status, Status::Succeeded);
         if known {
             let called: Vec<_> = again.ledger().iter().map(|effect| effect.input.clone()).collect();

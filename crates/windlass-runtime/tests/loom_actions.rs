@@ -156,11 +156,11 @@ async fn replies() {
         "again": {"type": "response", "runAfter": {"r": ["Succeeded"]}},
         "on": {"type": "compose", "inputs": "@actions('again').error.code", "runAfter": {"again": ["Failed"]}}},
         "outputs": {"o": "@outputs('on')"}}"#;
-    for (code, good) in [(200, true), (404, false)] {
+    for (code, success) in [(200, true), (404, false)] {
         let (report, _) = ended(REPLY, &format!(r#"{{"code": {code}}}"#)).await;
         let reply = report.reply.clone().expect("an answer");
         assert_eq!(to_json(&reply.value), format!(r#"{{"statusCode":{code},"body":{{"n":1}}}}"#));
-        assert_eq!((reply.good, to_json(&report.output)), (good, r#"{"o":"AlreadyReplied"}"#.to_owned()));
+        assert_eq!((reply.success, to_json(&report.output)), (success, r#"{"o":"AlreadyReplied"}"#.to_owned()));
     }
 }
 
@@ -178,8 +178,8 @@ async fn bounds_of_loops() {
             r#"{"o":2}"#,
         ),
         (
-            r#"{"type": "until", "condition": "false", "budget": {"calls": "@triggerBody().most"}, "actions": {"a": {"type": "activity", "inputs": {"activityName": "count"}}}}"#,
-            r#"{"most": 3}"#,
+            r#"{"type": "until", "condition": "false", "budget": {"calls": "@triggerBody().max"}, "actions": {"a": {"type": "activity", "inputs": {"activityName": "count"}}}}"#,
+            r#"{"max": 3}"#,
             "failed LoopBudget",
         ),
         (
@@ -188,7 +188,7 @@ async fn bounds_of_loops() {
             "failed LoopBudget",
         ),
         (
-            r#"{"type": "until", "condition": "false", "stall": {"watch": "@outputs('a')", "turns": 3}, "actions": {"a": {"type": "compose", "inputs": 1}}}"#,
+            r#"{"type": "until", "condition": "false", "stall": {"watch": "@outputs('a')", "iterations": 3}, "actions": {"a": {"type": "compose", "inputs": 1}}}"#,
             "{}",
             "failed LoopStalled",
         ),

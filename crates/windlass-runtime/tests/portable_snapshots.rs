@@ -94,7 +94,7 @@ async fn bytes_of_another_kind_are_refused() {
     for (bytes, why) in [
         (&b"something else"[..], "not a snapshot"),
         (b"windlass-snapshot\x09rest", "snapshot format 9, this program reads up to 1"),
-        (b"windlass-snapshot\x01rest", "cannot be read"),
+        (b"windlass-snapshot\x01rest", "cannot decode"),
     ] {
         let refused = in_time(engine.restore(bytes, None)).await.err().map(|error| error.to_string());
         assert!(refused.as_ref().is_some_and(|refused| refused.contains(why)), "{refused:?}");
@@ -118,7 +118,7 @@ async fn a_run_whose_tools_are_missing_is_left_unchanged() {
     let refused = in_time(poor.resume(RUN)).await.err().map(|error| error.to_string());
     let expected = "the run `r` needs tools that this program does not have: count, gate";
     assert_eq!(refused.as_deref(), Some(expected));
-    assert_eq!(store.run(RUN).expect("readable"), before, "nothing has become of it");
+    assert_eq!(store.run(RUN).expect("readable"), before, "the run is unchanged");
 
     let second = engine(&store, &world, Durability::Durable);
     let mut handle = in_time(second.resume(RUN)).await.expect("resumed");

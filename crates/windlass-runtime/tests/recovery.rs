@@ -55,12 +55,15 @@ fn many_runs_are_recovered_together_and_share_commits() {
         world.calls(RUNS).await;
         let store = Arc::new(store.crash());
         let (second, log_tail) = adopting(&store, &world, &log);
-        assert!(second.is_recovering() || second.recovery().left == 0, "until all were looked at");
+        assert!(second.is_recovering() || second.recovery().left == 0, "until all runs were checked");
         until(|| !second.is_recovering()).await;
         assert_eq!((second.recovery().found, second.recovery().left), (RUNS as u64, 0));
         let lines = log_tail.lines();
         assert_eq!(lines[0], format!("recovering runs={RUNS}"));
-        assert!(lines[1].starts_with(&format!("recovered runs={RUNS} set_aside=0 postponed=0 took_ms=")), "{lines:?}");
+        assert!(
+            lines[1].starts_with(&format!("recovered runs={RUNS} quarantined=0 postponed=0 duration_ms=")),
+            "{lines:?}"
+        );
         world.calls(2 * RUNS).await;
         world.open("go");
         until(|| (0..RUNS).all(|n| row(&store, &format!("r{n}")).status == RunStatus::Succeeded)).await;
@@ -80,10 +83,10 @@ fn a_postponed_run_is_counted_and_logged() {
         let (second, log_tail) = adopting_with(&store, EngineOptions { tools: Tools::new(), ..options(&world) }, &log);
         until(|| !second.is_recovering()).await;
         let count_lines = |matches: &dyn Fn(&str) -> bool| log_tail.lines().iter().filter(|line| matches(line)).count();
-        until(|| count_lines(&|line| line.starts_with("recovered runs=0 set_aside=0 postponed=1 ")) == 1).await;
+        until(|| count_lines(&|line| line.starts_with("recovered runs=0 quarantined=0 postponed=1 ")) == 1).await;
         let is_postponed = |line: &str| line.starts_with("postponed run=r ") && line.contains("gate");
         assert!(count_lines(&is_postponed) >= 1, "{:?}", log_tail.lines());
-        assert_eq!(row(&store, "r").status, RunStatus::Running, "whoever has the tools goes on with it");
+        assert_eq!(row(&store, "r").status, RunStatus::Running, "a program with the tools can resume it");
     });
 }
 
@@ -100,7 +103,7 @@ fn a_transient_store_error_only_delays_a_run() {
             world.open("go");
             until(|| log_tail.has_line_starting("postponed run=r ")).await;
             until(|| row(&store, "r").status == RunStatus::Succeeded).await;
-            assert_eq!(world.keys().len(), 2, "what was repeated has its own key");
+            assert_eq!(world.keys().len(), 2, "the repeated task has its own key");
             until(|| engine.resident() == 0).await;
         }
     });
@@ -119,7 +122,7 @@ fn a_claimed_run_that_was_never_loaded_is_recovered() {
         let own = row(&store, "known").owner.expect("what this engine is called");
         store.claim("r", &own).expect("claimed");
         let signal = RunRequest::Signal { name: "news".to_owned(), payload: Value::Null };
-        second.request("r", "told", signal).expect("kept");
+        second.request("r", "signal", signal).expect("buffered");
         until(|| row(&store, "r").status == RunStatus::Succeeded).await;
     });
 }
@@ -175,12 +178,12 @@ fn a_poisoned_run_is_quarantined_with_a_reason_and_the_rest_continue() {
             .expect("kept");
         let (second, log_tail) = adopting(&store, &world, &log);
         until(|| !second.is_recovering()).await;
-        for (run, part) in [("journal", "damaged"), ("lost", "missing"), ("position", "a snapshot cannot be read")] {
+        for (run, part) in [("journal", "damaged"), ("lost", "missing"), ("position", "cannot decode a snapshot")] {
             assert_eq!(row(&store, run).status, RunStatus::Quarantined, "{run}");
             let reason = quarantine_message(&store, run).expect("a reason");
             assert!(reason.contains(part), "{run}: {reason}");
             assert!(log_tail.has_line_starting(&format!("quarantined run={run} ")), "{run}");
-            assert_eq!(row(&store, run).owner, None, "{run} is nobody's");
+            assert_eq!(row(&store, run).owner, None, "{run} has no owner");
         }
         assert_eq!(second.recovery().quarantined, 3);
         world.open("go");
@@ -228,7 +231,7 @@ impl Language for Faulty {
 
 impl Expression for Panics {
     fn eval(&self, _scope: &dyn EvalScope, _meter: &mut Meter) -> Result<Value, EvalError> {
-        panic!("an expression that nobody has tested")
+        panic!("an untested expression")
     }
 }
 
@@ -251,10 +254,10 @@ async fn a_panic_inside_a_run_stops_that_run_alone() {
     until(|| row(&store, "well").status == RunStatus::Succeeded).await;
     until(|| row(&store, "faulty").status == RunStatus::Quarantined).await;
     let reason = quarantine_message(&store, "faulty").expect("a reason");
-    assert!(reason.contains("a defect") && reason.contains("nobody has tested"), "{reason}");
+    assert!(reason.contains("internal error") && reason.contains("untested expression"), "{reason}");
     until(|| engine.resident() == 0).await;
     let outcome = engine.request("faulty", "a", windlass_runtime::RunRequest::Pause).expect("kept");
-    assert_eq!(outcome, windlass_runtime::RequestOutcome::Queued, "it can be asked, and nobody wakes it for that");
+    assert_eq!(outcome, windlass_runtime::RequestOutcome::Queued, "the request is queued, and does not wake the run");
 }
 
 /// The process dies each time soon after the run was reloaded: in the end the run is quarantined.
@@ -275,13 +278,13 @@ fn a_run_present_at_every_crash_is_quarantined() {
             if row(&store, "r").status == RunStatus::Quarantined || deaths > 20 {
                 break;
             }
-            assert_eq!(log_tail.has_line_starting("suspects runs="), deaths >= 3, "after {deaths} deaths");
+            assert_eq!(log_tail.has_line_starting("suspect runs runs="), deaths >= 3, "after {deaths} deaths");
             deaths += 1;
         }
         until(|| row(&store, "r").status == RunStatus::Quarantined).await;
         assert_eq!(deaths, 6);
         assert!(
-            quarantine_message(&store, "r").expect("a reason").contains("died 6 times in a row"),
+            quarantine_message(&store, "r").expect("a reason").contains("crashed 6 times in a row"),
             "{:?}",
             quarantine_message(&store, "r")
         );
@@ -314,7 +317,7 @@ fn a_run_that_makes_progress_is_no_suspect() {
             let (next, log_tail) = adopting(&store, &world, &log);
             alive = next;
             until(|| !alive.is_recovering()).await;
-            assert!(!log_tail.has_line_starting("suspects runs="));
+            assert!(!log_tail.has_line_starting("suspect runs runs="));
         }
         assert_ne!(row(&store, "r").status, RunStatus::Quarantined);
     });
@@ -339,7 +342,7 @@ fn a_drain_finishes_running_tasks_and_starts_no_new_ones() {
         assert!(matches!(refused, Err(RuntimeError::Closing)), "{refused:?}");
         world.open("go");
         in_time(draining).await.expect("no panic");
-        assert_eq!(world.ledger().len(), 1, "the second task was not begun");
+        assert_eq!(world.ledger().len(), 1, "the second task was not started");
         assert_eq!((row(&store, "r").owner, row(&store, "r").status), (None, RunStatus::Running));
         let (second, _) = adopting(&store, &world, &log);
         until(|| row(&store, "r").status == RunStatus::Succeeded).await;
@@ -347,7 +350,7 @@ fn a_drain_finishes_running_tasks_and_starts_no_new_ones() {
         let keys = world.keys();
         assert!(
             keys.values().all(|calls| calls.len() == 1),
-            "what had ended within the time was not done again: {keys:?}"
+            "tasks that ended within the drain time were not repeated: {keys:?}"
         );
         assert_eq!(json("1"), json(&world.ledger()[1].input));
     });

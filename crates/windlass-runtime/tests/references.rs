@@ -71,7 +71,7 @@ async fn events_carry_the_reference_and_never_the_body() {
     let kinds = ["task.processed", "step.done", "ctx.patched", "workflow.finished"];
     for kind in kinds {
         let of_kind = published.iter().filter(|event| event.type_name() == kind).cloned().collect::<Vec<_>>();
-        assert!(!stored_in(&of_kind).is_empty(), "`{kind}` refers to what is large");
+        assert!(!stored_in(&of_kind).is_empty(), "`{kind}` refers to the large value");
     }
     for stored in &found {
         let bytes = store.blob(&stored.hash).expect("read").expect("there");
@@ -107,11 +107,13 @@ async fn a_damaged_value_is_found_when_it_is_read_and_named() {
     later.open("a");
     let second = engine(&store, &later);
     let error = match in_time(second.resume("a")).await {
-        Ok(mut handle) => in_time(handle.wait()).await.map(|report| report.status).expect_err("it cannot go on"),
+        Ok(mut handle) => {
+            in_time(handle.wait()).await.map(|report| report.status).expect_err("the run cannot continue")
+        }
         Err(error) => error,
     };
     assert!(error.to_string().contains(&kept.hash.to_string()), "{error}");
-    assert!(!later.ledger().iter().any(|effect| effect.tool == "count"), "nobody got the damaged value");
+    assert!(!later.ledger().iter().any(|effect| effect.tool == "count"), "no tool got the damaged value");
 }
 
 /// A store that returns other bytes than it was given is detected.
@@ -145,13 +147,13 @@ async fn cleaning_removes_finished_runs_with_their_values_and_keeps_open_ones() 
     let there = |stored: &StoredValue| store.blob(&stored.hash).expect("read").is_some();
     assert!(!shared.is_empty() && shared.iter().all(there), "the other run had stored the same values");
     let second = engine(&store, &world);
-    let mut open = in_time(second.resume("open")).await.expect("it goes on");
+    let mut open = in_time(second.resume("open")).await.expect("the run continues");
     world.open("open");
     let report = in_time(open.wait()).await.expect("an end");
     assert_eq!(report.status, Status::Succeeded);
     assert!(render_report(&*store, &report).contains(&"x".repeat(LARGE)));
     let cleaned = clean_runs(&*store, real_now() + Duration::from_secs(1)).expect("cleaned");
     assert!(cleaned.runs == 1 && cleaned.bytes > 2 * LARGE as u64, "{cleaned:?}");
-    assert!(!shared.iter().any(there), "nobody needs them any more");
+    assert!(!shared.iter().any(there), "no run refers to them any more");
     assert!(store.runs(&RunFilter::default(), None, 9).expect("read").is_empty());
 }

@@ -107,7 +107,7 @@ async fn each_seed_loop_ends_for_its_reason() {
         let report = in_time(handle.wait()).await.expect("an end");
         let step = report.steps[0].1.to_value();
         let looping = step.get("loop").expect("a loop");
-        let ended = (looping.get("turns").cloned(), looping.get("reason").cloned(), step.get("status").cloned());
+        let ended = (looping.get("iterations").cloned(), looping.get("reason").cloned(), step.get("status").cloned());
         let expected = (Value::from(case.iterations), Value::from(case.reason), Value::from(case.status));
         assert_eq!(ended, (Some(expected.0), Some(expected.1), Some(expected.2)), "{}: {step:?}", case.file);
     }

@@ -21,9 +21,9 @@ fn from(path: &str) -> RestartRequest {
 
 /// Returns the source run of a run, as listings show it.
 fn origin(store: &MemoryStore, run: &str) -> (String, String, bool) {
-    let row = store.run(run).expect("readable").expect("it is there");
+    let row = store.run(run).expect("readable").expect("the run exists");
     let how: RunOptions = codec::decode(&row.options, "options").expect("options");
-    let from = how.from.expect("it was made from another");
+    let from = how.from.expect("the run has a source run");
     (from.run.to_string(), from.path.to_string(), from.retry)
 }
 
@@ -37,10 +37,10 @@ const SEQUENCE: &str = r#"{"actions": {
     "init": {"type": "initializeVariable", "inputs": {"variables": [{"name": "total", "type": "integer", "value": 0}]}},
     "loop": {"type": "until", "condition": "@greaterOrEquals(variables('total'), 8)", "runAfter": {"init": ["Succeeded"]},
         "actions": {
-            "call": {"type": "activity", "inputs": {"activityName": "count", "input": {"turn": "@variables('loopIndex')", "total": "@variables('total')"}}},
+            "call": {"type": "activity", "inputs": {"activityName": "count", "input": {"iteration": "@variables('loopIndex')", "total": "@variables('total')"}}},
             "add": {"type": "incrementVariable", "inputs": {"name": "total", "value": 2}, "runAfter": {"call": ["Succeeded"]}}}},
     "last": {"type": "activity", "inputs": {"activityName": "count", "input": "@variables('total')"}, "runAfter": {"loop": ["Succeeded"]}}},
-    "outputs": {"total": "@variables('total')", "turns": "@outputs('loop').iterations", "last": "@outputs('last').saw"}}"#;
+    "outputs": {"total": "@variables('total')", "iterations": "@outputs('loop').iterations", "last": "@outputs('last').saw"}}"#;
 
 const NESTED: &str = r#"{"actions": {
     "outer": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 2)", "actions": {
@@ -87,7 +87,7 @@ fn cases() -> Vec<(&'static str, bool, Vec<Plan>)> {
         ("a sequence", true, alone(SEQUENCE)),
         ("loops in loops", true, alone(NESTED)),
         ("large values", true, alone(LARGE)),
-        ("turns at once", false, alone(FOREACH)),
+        ("concurrent iterations", false, alone(FOREACH)),
         ("branches", false, alone(PARALLEL)),
         ("child runs", false, vec![parent, child]),
         ("tasks of a pipeline", true, vec![stages.effect("after", "count", r#""@outputs('work')""#).plan()]),
@@ -336,12 +336,12 @@ async fn variables_can_be_overridden_from_the_restart_point_on() {
     let named = |restart: RestartRequest| RestartRequest { id: Some("new".to_owned()), ..restart };
     let new = ended(engine.restart("old", named(set("total", Value::Int(6)))).await).await;
     assert_eq!(shop.paths_of("new"), ["loop[2].call", "last"]);
-    assert_eq!(new.output.get("turns"), Some(&Value::Int(3)));
+    assert_eq!(new.output.get("iterations"), Some(&Value::Int(3)));
     // The same id with another value is another run.
     let other = engine.restart("old", named(set("total", Value::Int(5)))).await.err();
     assert!(matches!(other, Some(RuntimeError::RunExists(_))), "{other:?}");
     let unknown = engine.restart("old", set("totl", Value::Int(6))).await.err().expect("no such variable").to_string();
-    assert_eq!(unknown, "`loop[2]` sees no variable `totl`; is `total` meant?");
+    assert_eq!(unknown, "`loop[2]` has no variable `totl` in scope; did you mean `total`?");
     let unfit = engine.restart("old", set("total", Value::from("six"))).await.err();
     assert!(matches!(unfit, Some(RuntimeError::Input(_))), "{unfit:?}");
 }
@@ -353,11 +353,11 @@ async fn impossible_restarts_are_refused_with_a_reason() {
     shop.old_run(&engine, &[loom(SEQUENCE)]).await;
     let message = |error: Option<RuntimeError>| error.expect("it is refused").to_string();
     let slip = message(engine.restart("old", from("loop[2].cal")).await.err());
-    assert_eq!(slip, "nothing in the run `old` has begun at `loop[2].cal`; is `loop[2].call` meant?");
+    assert_eq!(slip, "nothing has started at `loop[2].cal` in the run `old`; did you mean `loop[2].call`?");
     let second = RestartRequest { occurrence: Some(2), ..from("loop[2]") };
     let often = message(engine.restart("old", second).await.err());
-    assert_eq!(often, "`loop[2]` has begun once in the run `old`, so there is no occurrence 2");
-    let unknown = engine.restart("nobody", from("loop")).await.err();
+    assert_eq!(often, "`loop[2]` has started once in the run `old`; there is no occurrence 2");
+    let unknown = engine.restart("unknown", from("loop")).await.err();
     assert!(matches!(unknown, Some(RuntimeError::NoSuchRun(_))), "{unknown:?}");
     let existing = RestartRequest { id: Some("old".to_owned()), ..from("loop") };
     let existing = engine.restart("old", existing).await.err();
@@ -408,7 +408,7 @@ async fn an_iteration_of_a_computing_loop_is_found_inside_its_tick() {
         let set = vec![("sum".to_owned(), Value::Int(0))];
         let restart = RestartRequest { set, ..from(&format!("loop[{iteration}]")) };
         let new = ended(engine.restart("old", restart).await).await;
-        assert_eq!(new.output.get("sum"), Some(&Value::Int((10_000 - iteration) * 3)), "turn {iteration}");
+        assert_eq!(new.output.get("sum"), Some(&Value::Int((10_000 - iteration) * 3)), "iteration {iteration}");
     }
 }
 
@@ -454,7 +454,7 @@ async fn a_new_run_survives_a_crash_at_every_commit() {
     let cases = [
         ("a retry", ForkKind::Retry, foreach.as_str(), &["2", "5"][..]),
         ("a restart", ForkKind::Restart("loop[2].call"), SEQUENCE, &[]),
-        ("a restart of turns at once", ForkKind::Restart("all[3]"), foreach.as_str(), &[]),
+        ("a restart of concurrent iterations", ForkKind::Restart("all[3]"), foreach.as_str(), &[]),
     ];
     for (name, make, text, broken) in cases {
         let mut expected = None;

@@ -147,7 +147,7 @@ async fn a_crash_during_a_delivery_loses_and_repeats_nothing() {
             store = Arc::new(store.crash());
             let begun = runs(&store);
             let triggered = deliver(&engine(&store, &world), again, r#"{"on": true}"#, "d1").await.expect("delivered");
-            let second = ends(triggered).await.expect("all come to their end");
+            let second = ends(triggered).await.expect("all runs end");
             let expected: Vec<String> = (0..5).map(|item| format!("d1-{item}")).collect();
             assert_eq!(runs(&store), expected, "crash {at}");
             assert!(begun.iter().all(|run| expected.contains(run)), "crash {at}");

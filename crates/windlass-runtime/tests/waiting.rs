@@ -38,7 +38,7 @@ async fn the_listed_status_follows_the_run() {
     let engine = engine(&store, &world);
     begin(&engine, asks(""), "r").await;
     until(|| row(&store, "r").status == RunStatus::Waiting).await;
-    assert!(row(&store, "r").owner.is_some(), "it was not let go of for that");
+    assert!(row(&store, "r").owner.is_some(), "the run was not evicted for that");
     let go = RunRequest::Signal { name: "go".to_owned(), payload: Value::Null };
     engine.request("r", "one", go).expect("kept");
     until(|| row(&store, "r").status == RunStatus::Running).await;
@@ -66,15 +66,16 @@ async fn the_timer_of_a_waiting_run_fires_after_its_process_died() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let dead = engine(&store, &world);
     begin(&dead, asks(r#", "limit": {"timeout": "PT0.5S"}"#), "timed").await;
-    begin(&dead, asks(""), "told").await;
-    until(|| ["timed", "told"].iter().all(|run| row(&store, run).status == RunStatus::Waiting)).await;
+    begin(&dead, asks(""), "signalled").await;
+    until(|| ["timed", "signalled"].iter().all(|run| row(&store, run).status == RunStatus::Waiting)).await;
     let store = Arc::new(store.crash());
     world.open("after");
     let living = engine_with(&store, EngineOptions { adopt: true, ..options(&world) });
     until(|| row(&store, "timed").status.is_final()).await;
-    assert_eq!(row(&store, "told").status, RunStatus::Waiting);
-    request(&*store, "told", "one", RunRequest::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
-    until(|| row(&store, "told").status == RunStatus::Succeeded).await;
+    assert_eq!(row(&store, "signalled").status, RunStatus::Waiting);
+    let signal = RunRequest::Signal { name: "go".to_owned(), payload: Value::Null };
+    request(&*store, "signalled", "one", signal).expect("buffered");
+    until(|| row(&store, "signalled").status == RunStatus::Succeeded).await;
     drop(living);
 }
 

@@ -113,10 +113,10 @@ impl App {
         let ended = probes.wait_for(|tried| tried.outcome.as_ref().is_some_and(|(at, _)| *at >= probe_started));
         match tokio::time::timeout(WRITE_PROBE_TIMEOUT, ended).await {
             Ok(Ok(tried)) => tried.outcome.as_ref().map_or(Ok(()), |(_, outcome)| outcome.clone()),
-            Ok(Err(_)) => Err("the server is stopping".to_owned()),
+            Ok(Err(_)) => Err("the server is shutting down".to_owned()),
             Err(_) => {
                 let seconds = probe_started.elapsed().as_secs_f32();
-                Err(format!("it has been tried for {seconds:.1} s; another process has its lock, or the disk is slow"))
+                Err(format!("retried for {seconds:.1} s; another process holds its lock, or the disk is slow"))
             }
         }
     }

@@ -380,7 +380,7 @@ impl Definitions {
                 return Ok((build_definition(plan.name.clone(), version, stored, 0), true));
             }
         }
-        let why = format!("`{}` was changed by others {MAX_TRIES} times meanwhile", plan.name);
+        let why = format!("`{}` was changed concurrently {MAX_TRIES} times", plan.name);
         Err(StoreError::new(StoreErrorKind::Busy, why))
     }
 
@@ -409,10 +409,7 @@ impl Definitions {
             self.reload_definition(store, name)?;
             return Ok(Some(definition));
         }
-        Err(StoreError::new(
-            StoreErrorKind::Busy,
-            format!("`{name}` was changed by others {MAX_TRIES} times meanwhile"),
-        ))
+        Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed concurrently {MAX_TRIES} times")))
     }
 
     /// Removes a definition so that nothing starts it, together with its trigger settings. Returns None if there is none.
@@ -440,10 +437,7 @@ impl Definitions {
                 return Ok(Some(definition));
             }
         }
-        Err(StoreError::new(
-            StoreErrorKind::Busy,
-            format!("`{name}` was changed by others {MAX_TRIES} times meanwhile"),
-        ))
+        Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed concurrently {MAX_TRIES} times")))
     }
 
     /// Reloads a definition from the store.
@@ -500,7 +494,7 @@ fn check_servable(plan: &Plan) -> Vec<DiagnosticReport> {
             .is_ok_and(|schedule| schedule.is_some_and(|schedule| !schedule.ever_fires()))
         {
             let message = format!("the trigger `{}`: {NEVER_FIRES}", printable(&trigger.name));
-            found.push(report(message, "look at the interval and the days of its recurrence"));
+            found.push(report(message, "check the interval and the days of its recurrence"));
         }
     }
     found

@@ -131,7 +131,7 @@ impl RequestInfo {
 
     /// Whether a worker reports a result or returns jobs. Such requests shorten a shutdown.
     fn reports_job_result(&self) -> bool {
-        matches!(self.route(), "/api/v1/worker/complete" | "/api/v1/worker/fail" | "/api/v1/worker/leave")
+        matches!(self.route(), "/api/v1/worker/complete" | "/api/v1/worker/fail" | "/api/v1/worker/deregister")
     }
 
     fn audit_entry(&self, auth: &AuthContext, status: Option<StatusCode>, body: Option<BodyFacts>) -> AuditEntry {
@@ -155,22 +155,22 @@ impl RequestInfo {
 fn admit(app: &App, request: &Request, request_info: &RequestInfo) -> Result<(), ApiProblem> {
     check_framing(request.headers())?;
     if request.version() == Version::HTTP_11 && !request.headers().contains_key(header::HOST) {
-        return Err(ApiProblem::bad_request("there is no `Host`").hint("say whom you ask: `Host: NAME`"));
+        return Err(ApiProblem::bad_request("the request has no `Host` header").hint("send `Host: NAME`"));
     }
     app.controls().hosts.check(request.method(), request.uri(), request.headers())?;
     if app.is_draining() && request_info.may_change() && !request_info.reports_job_result() {
         return Err(ApiProblem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             codes::UNAVAILABLE,
-            "the server is about to stop",
+            "the server is shutting down",
         )
-        .hint("nothing was done: ask again in a while")
+        .hint("nothing was changed: retry later")
         .retry_after(RETRY_AFTER_S));
     }
     if app.audit.is_broken() && request_info.may_change() {
-        let detail = "the audit log cannot be written: nothing is changed until it can";
+        let detail = "the audit log cannot be written: the server rejects changes until it can";
         return Err(ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
-            .hint("look at the disk, then start the server again"));
+            .hint("check the disk, then restart the server"));
     }
     Ok(())
 }
@@ -181,8 +181,8 @@ fn check_framing(headers: &HeaderMap) -> Result<(), ApiProblem> {
     let Some(coding) = codings.next() else { return Ok(()) };
     match codings.next().is_none() && coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
         true => Ok(()),
-        false => Err(ApiProblem::bad_request("the body comes in a coding other than chunks")
-            .hint("send `Content-Length`, or `Transfer-Encoding: chunked` alone")),
+        false => Err(ApiProblem::bad_request("unsupported Transfer-Encoding; only `chunked` is accepted")
+            .hint("send `Content-Length`, or only `Transfer-Encoding: chunked`")),
     }
 }
 
@@ -203,8 +203,9 @@ async fn run_handler(app: &App, request_info: &Arc<RequestInfo>, mut request: Re
     };
     let request = Request::from_parts(parts, Body::new(body));
     let answered = tokio::time::timeout(limits.max_response_time.to_std(), next.run(request)).await;
-    let mut answer = answered
-        .unwrap_or_else(|_| too_slow("the answer took too long; what was asked may yet happen", "max_response_time"));
+    let mut answer = answered.unwrap_or_else(|_| {
+        too_slow("the response took too long; the requested change may still happen", "max_response_time")
+    });
     if digest.was_late() {
         answer = too_slow("the request did not arrive in time", "max_request_time");
     }
@@ -313,8 +314,8 @@ async fn write_audit_entry(
 }
 
 fn audit_write_failed(status: StatusCode) -> Response {
-    let detail = format!("it was answered with {status}, and could not be noted in the audit log");
-    ApiProblem::unavailable(detail).hint("look at the disk, then start the server again").into_response()
+    let detail = format!("the call ended with {status}, but could not be recorded in the audit log");
+    ApiProblem::unavailable(detail).hint("check the disk, then restart the server").into_response()
 }
 
 fn too_slow(detail: &str, setting: &str) -> Response {
@@ -376,7 +377,7 @@ async fn as_problem(answer: Response) -> Response {
         _ if status.is_client_error() => codes::BAD_REQUEST,
         _ => codes::INTERNAL,
     };
-    let reason = status.canonical_reason().unwrap_or("it did not work");
+    let reason = status.canonical_reason().unwrap_or("request failed");
     let mut problem = ApiProblem::new(status, code, if text.is_empty() { reason } else { text.trim() }).into_response();
     if let Some(allow) = parts.headers.get(header::ALLOW) {
         problem.headers_mut().insert(header::ALLOW, allow.clone());
@@ -406,6 +407,6 @@ fn add_headers(answer: &mut Response) {
 pub(crate) fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     // The panic message may contain values. It goes to stderr, as usual for panics.
     error!("request panicked");
-    let detail = "the server has a defect and stopped in the middle of this request";
+    let detail = "internal error: the handler of this request panicked";
     ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail).into_response()
 }

@@ -27,10 +27,11 @@ impl AllowedHosts {
         let mut given = headers.get_all(header::HOST).iter();
         let host = given.next();
         if given.next().is_some() {
-            return Err(ApiProblem::bad_request("there is more than one `Host`"));
+            return Err(ApiProblem::bad_request("the request has more than one `Host` header"));
         }
-        let host =
-            host.map(|host| host.to_str().map_err(|_| ApiProblem::bad_request("`Host` is no name"))).transpose()?;
+        let host = host
+            .map(|host| host.to_str().map_err(|_| ApiProblem::bad_request("`Host` is not a valid host name")))
+            .transpose()?;
         // Browsers, the only clients that can be deceived, always send one.
         for name in host.into_iter().chain(uri.authority().map(Authority::as_str)) {
             if !self.is_ours(name) {
@@ -76,9 +77,9 @@ fn is_bare_v6(host: &str) -> bool {
 
 fn misdirected(name: &str) -> ApiProblem {
     let shown: String = name.chars().filter(|letter| !letter.is_control()).take(100).collect();
-    let detail = format!("this server does not go by the name `{shown}`");
+    let detail = format!("`{shown}` is not a host name of this server");
     ApiProblem::new(StatusCode::MISDIRECTED_REQUEST, codes::HOST, detail)
-        .hint("start it with `windlass serve --host NAME` if it should")
+        .hint("to add it, start the server with `windlass serve --host NAME`")
 }
 
 /// Rejects changing requests of other origins. Since no `Access-Control-Allow-…` header is ever sent, they cannot
@@ -93,9 +94,9 @@ fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), ApiProble
     match same {
         true => Ok(()),
         false => {
-            let detail = "another page may not change anything here";
+            let detail = "cross-origin request rejected: pages of other sites cannot change anything";
             Err(ApiProblem::new(StatusCode::FORBIDDEN, codes::HOST, detail)
-                .hint("programs send no `Origin`; pages of other sites cannot use this API"))
+                .hint("programs must not send `Origin`; pages of other sites cannot use this API"))
         }
     }
 }
@@ -122,17 +123,17 @@ fn is_name(host: &str) -> bool {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BindError {
-    #[error("{0} can be reached from other machines, and nobody would be asked for a token")]
+    #[error("{0} is reachable from other machines, and --no-auth would accept every request without a token")]
     OpenToAll(SocketAddr),
-    #[error("`{0}` is no name that a server could have")]
+    #[error("`{0}` is not a valid host name")]
     Name(String),
 }
 
 impl BindError {
     pub(crate) fn hint(&self) -> &'static str {
         match self {
-            BindError::OpenToAll(_) => "leave out --no-auth, or bind to 127.0.0.1",
-            BindError::Name(_) => "write it as in an address: `windlass.example.org`",
+            BindError::OpenToAll(_) => "omit --no-auth, or bind to 127.0.0.1",
+            BindError::Name(_) => "write it as in a URL: `windlass.example.org`",
         }
     }
 }
@@ -206,7 +207,7 @@ mod tests {
             let checked = hosts("127.0.0.1:7117", &[]).check(&Method::POST, &Uri::from_static("/x"), &headers);
             assert_eq!(checked.is_ok(), *fine, "{host} {origin:?}");
             let read = hosts("127.0.0.1:7117", &[]).check(&Method::GET, &Uri::from_static("/x"), &headers);
-            assert!(read.is_ok(), "reading is kept from other pages by the browser");
+            assert!(read.is_ok(), "the browser prevents other sites from reading");
         }
     }
 

@@ -72,14 +72,14 @@ impl Default for Metrics {
         let refused_connections = Counter::default();
         let (deliveries, firings) =
             (Family::<DeliveryLabels, Counter>::default(), Family::<FiringLabels, Counter>::default());
-        registry.register("windlass_http_requests", "Requests that were answered", requests.clone());
-        registry.register("windlass_http_request_seconds", "Until the answer began", seconds.clone());
-        registry.register("windlass_streams", "Event streams that are open", streams.clone());
-        registry.register("windlass_connections", "Connections that are open", connections.clone());
-        let help = "Connections that were one too many";
+        registry.register("windlass_http_requests", "Answered requests", requests.clone());
+        registry.register("windlass_http_request_seconds", "Time until the response began", seconds.clone());
+        registry.register("windlass_streams", "Open event streams", streams.clone());
+        registry.register("windlass_connections", "Open connections", connections.clone());
+        let help = "Connections rejected at the limit";
         registry.register("windlass_connections_refused", help, refused_connections.clone());
-        registry.register("windlass_webhook_deliveries", "Deliveries to webhooks", deliveries.clone());
-        registry.register("windlass_trigger_firings", "Times that a trigger has fired by itself", firings.clone());
+        registry.register("windlass_webhook_deliveries", "Webhook deliveries", deliveries.clone());
+        registry.register("windlass_trigger_firings", "Firings of scheduled and polling triggers", firings.clone());
         Metrics(Arc::new(MetricFamilies {
             registry,
             requests,
@@ -196,11 +196,11 @@ impl Collector for MetricsSnapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let engine = &self.engine;
         let gauges = [
-            ("windlass_runs_open", "Runs that this engine answers for and that have not ended", engine.open),
-            ("windlass_runs_resident", "Runs that are in memory", engine.resident),
-            ("windlass_runs_waiting", "Open runs that only wait and are not in memory", engine.open - engine.resident),
-            ("windlass_jobs_running", "Tasks that workers of this process have", engine.jobs),
-            ("windlass_audit_waiting", "Lines that are not in the audit log yet", self.audit.queued as u64),
+            ("windlass_runs_open", "Unfinished runs owned by this engine", engine.open),
+            ("windlass_runs_resident", "Runs in memory", engine.resident),
+            ("windlass_runs_waiting", "Unfinished runs that are not resident", engine.open - engine.resident),
+            ("windlass_jobs_running", "Tasks executing in this process", engine.jobs),
+            ("windlass_audit_waiting", "Lines queued for the audit log", self.audit.queued as u64),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(value);
@@ -209,8 +209,8 @@ impl Collector for MetricsSnapshot {
         let counters = [
             ("windlass_commits", "Transactions of the journal", engine.commits),
             ("windlass_batches", "Batches in those transactions", engine.batches),
-            ("windlass_ticks", "Ticks that were reduced", engine.ticks),
-            ("windlass_turns", "Loop turns that have ended", engine.iterations),
+            ("windlass_ticks", "Reduced ticks", engine.ticks),
+            ("windlass_iterations", "Loop iterations that have ended", engine.iterations),
             ("windlass_audit_lines", "Lines written to the audit log", self.audit.lines as u64),
             ("windlass_audit_syncs", "Syncs of the audit log", self.audit.syncs as u64),
         ];
@@ -236,20 +236,20 @@ impl MetricsSnapshot {
                 ended.get_or_create(&vec![definition.clone(), status]).inc_by(*count);
             }
         }
-        let help = "Runs that were started";
+        let help = "Started runs";
         started.encode(encoder.encode_descriptor("windlass_runs_started", help, None, started.metric_type())?)?;
-        let help = "Runs that have ended";
+        let help = "Ended runs";
         ended.encode(encoder.encode_descriptor("windlass_runs_ended", help, None, ended.metric_type())?)
     }
 
     fn encode_workers(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let queued = by_tool(self.workers.queued.iter().map(|queue| (queue.tool.clone(), queue.jobs as u64)));
-        let held = self.workers.items.iter().flat_map(|worker| &worker.leases);
-        let leased = by_tool(held.map(|held| (held.tool.clone(), 1)));
+        let leases = self.workers.items.iter().flat_map(|worker| &worker.leases);
+        let leased = by_tool(leases.map(|lease| (lease.tool.clone(), 1)));
         let expired = by_tool(self.expired.iter().map(|(tool, count)| (tool.clone(), *count)));
         let gauges = [
-            ("windlass_jobs_queued", "Tasks that wait for a worker of another machine", queued),
-            ("windlass_jobs_leased", "Tasks that such workers have", leased),
+            ("windlass_jobs_queued", "Tasks queued for remote workers", queued),
+            ("windlass_jobs_leased", "Tasks leased to remote workers", leased),
         ];
         for (name, help, tools) in gauges {
             let family = Family::<Vec<(&str, String)>, Gauge>::default();
@@ -262,14 +262,14 @@ impl MetricsSnapshot {
         for (tool, count) in expired {
             family.get_or_create(&vec![("tool", tool.to_string())]).inc_by(count);
         }
-        let help = "Leases that were lost because a worker was silent";
+        let help = "Leases that expired without a heartbeat";
         family.encode(encoder.encode_descriptor("windlass_leases_expired", help, None, family.metric_type())?)?;
         let family = Family::<Vec<(&str, String)>, Gauge>::default();
         for state in [WorkerState::Active, WorkerState::Draining, WorkerState::Lost] {
             let count = self.workers.items.iter().filter(|worker| worker.state == state).count();
             family.get_or_create(&vec![("state", format!("{state:?}").to_lowercase())]).set(count as i64);
         }
-        let help = "Workers of other machines";
+        let help = "Remote workers";
         family.encode(encoder.encode_descriptor("windlass_workers", help, None, family.metric_type())?)
     }
 
@@ -277,7 +277,7 @@ impl MetricsSnapshot {
         let latency = &self.engine.commit_latency;
         let kind = prometheus_client::metrics::MetricType::Histogram;
         let name = "windlass_commit_seconds";
-        let mut metric = encoder.encode_descriptor(name, "How long a transaction took", None, kind)?;
+        let mut metric = encoder.encode_descriptor(name, "Duration of a transaction", None, kind)?;
         metric.encode_histogram::<NoLabelSet>(latency.sum_seconds, latency.count, &latency.buckets, None)
     }
 }

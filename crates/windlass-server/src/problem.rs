@@ -197,9 +197,9 @@ impl From<RuntimeError> for ApiProblem {
         };
         let hint = match &error {
             RuntimeError::NoSuchPath { run, .. } | RuntimeError::NoSuchOccurrence { run, .. } => {
-                Some(format!("GET /api/v1/runs/{run}/steps shows what has begun, and where"))
+                Some(format!("GET /api/v1/runs/{run}/steps lists the steps that have started, with their paths"))
             }
-            RuntimeError::StillOpen(run) => Some(format!("wait for its end, or POST /api/v1/runs/{run}/restart")),
+            RuntimeError::StillOpen(run) => Some(format!("wait for its end, or use POST /api/v1/runs/{run}/restart")),
             RuntimeError::Store(store) => store.hint.clone(),
             _ => None,
         };

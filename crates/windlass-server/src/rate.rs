@@ -138,7 +138,7 @@ pub(crate) fn address_block(address: IpAddr) -> [u8; 8] {
 pub(crate) fn rate_limited(what: &str, wait: Duration, setting: &str) -> ApiProblem {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, format!("too many {what}"))
-        .hint(format!("come back in {} s; the operator sets `server.{setting}` in windlass.toml", seconds.max(1)))
+        .hint(format!("retry in {} s; the operator can raise `server.{setting}` in windlass.toml", seconds.max(1)))
         .retry_after(seconds.max(1))
 }
 

@@ -236,7 +236,9 @@ fn drawing_from_state(row: &RunRow, program: &Program, state: &State) -> Drawing
         let (output, error, usage) = (Value::Null, None, Value::Null);
         add_event(EventKind::WorkflowFinished { status: *status, output, error, usage }, "", state.now);
     }
-    let note = "this run has told more than could be read yet: boxes inside loops show what goes on now".to_owned();
+    let note =
+        "this run has more events than have been read so far: boxes inside loops show only the current iteration"
+            .to_owned();
     let mut drawn = drawing.snapshot(run_time_now(row, state.now));
     drawn.notes.push(note);
     drawn

@@ -40,7 +40,7 @@ pub fn router(app: App) -> Router {
 /// Wraps the routes in the layers that every request passes.
 pub fn with_layers(routes: Router<App>, app: App) -> Router {
     let method_not_allowed = |_: Public| async {
-        let detail = "this route has no such method";
+        let detail = "this route does not support the method";
         ApiProblem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail)
             .hint("GET /api/v1/openapi.json lists the routes")
     };
@@ -73,9 +73,11 @@ impl StartError {
     pub fn hint(&self) -> &'static str {
         match self {
             StartError::Bind(error) => error.hint(),
-            StartError::Listen { .. } => "another program may have this port: choose one with --port, or 0 for any",
+            StartError::Listen { .. } => {
+                "another program may use this port: choose one with --port, or 0 for any free port"
+            }
             StartError::Audit(error) => error.hint(),
-            StartError::Store(_) => "`windlass doctor` looks at the store",
+            StartError::Store(_) => "`windlass doctor` checks the store",
         }
     }
 }

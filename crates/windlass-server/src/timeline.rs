@@ -131,7 +131,7 @@ impl Timeline {
 
     pub(crate) fn kind(&self, entry: &TimelineEntry) -> &str {
         let name = name_of(&entry.path);
-        if entry.is_iteration { "turn" } else { self.labels.get(name).map_or("", |label| &**label) }
+        if entry.is_iteration { "iteration" } else { self.labels.get(name).map_or("", |label| &**label) }
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
                 r#"{"status": "succeeded"}"#,
             );
         }
-        assert_eq!(timeline.inside("", 0).count(), 1, "what is in no turn stays");
+        assert_eq!(timeline.inside("", 0).count(), 1, "an entry outside all iterations stays");
         assert_eq!(timeline.inside("sync", 0).count(), MAX_ENTRIES - 1);
         assert_eq!(timeline.dropped, 11);
     }

@@ -116,14 +116,15 @@ async fn on_thread<T: Send + 'static>(
     call: impl FnOnce(&App) -> Result<T, ApiProblem> + Send + 'static,
 ) -> Result<T, ApiProblem> {
     // The semaphore is never closed.
-    let permit = lane.clone().acquire_owned().await.map_err(|_| ApiProblem::unavailable("the server is stopping"))?;
+    let permit =
+        lane.clone().acquire_owned().await.map_err(|_| ApiProblem::unavailable("the server is shutting down"))?;
     let own = app.clone();
     let called = tokio::task::spawn_blocking(move || {
         // Held for the whole call, even if the caller has stopped waiting: a thread cannot be cancelled.
         let _permit = permit;
         call(&own)
     });
-    called.await.unwrap_or_else(|_| Err(ApiProblem::defect("a call of the store has ended in a defect of the server")))
+    called.await.unwrap_or_else(|_| Err(ApiProblem::defect("internal error: a call of the store panicked")))
 }
 
 #[cfg(test)]
@@ -134,10 +135,10 @@ mod tests {
     fn concurrent_sweeps_are_merged_without_missing_removals() {
         let sweeping = SweepState::default();
         assert!(sweeping.begin());
-        assert!(!sweeping.begin() && !sweeping.begin(), "one is at it");
-        assert!(!sweeping.finish(), "what was removed meanwhile is looked for");
+        assert!(!sweeping.begin() && !sweeping.begin(), "one reader is active");
+        assert!(!sweeping.finish(), "a run that was removed meanwhile is looked up again");
         assert!(sweeping.finish());
-        assert!(sweeping.begin(), "it begins anew");
+        assert!(sweeping.begin(), "the view is rebuilt");
         assert!(sweeping.finish());
     }
 }

@@ -46,7 +46,9 @@ pub(crate) async fn serve_web_ui(method: Method, uri: Uri, headers: HeaderMap) -
 }
 
 fn not_found() -> Response {
-    ApiProblem::not_found("there is nothing here").hint("GET /api/v1/openapi.json lists the routes").into_response()
+    ApiProblem::not_found("there is no such page or route")
+        .hint("GET /api/v1/openapi.json lists the routes")
+        .into_response()
 }
 
 fn asset_response(name: &str, file: &EmbeddedFile, request_headers: &HeaderMap) -> Response {
@@ -171,7 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn referenced_assets_exist_and_are_immutable() {
-        let document = UiAssets::get(DOCUMENT).expect("the page is built");
+        let document = UiAssets::get(DOCUMENT).expect("the web UI is built");
         let text = String::from_utf8_lossy(&document.data).into_owned();
         let names: Vec<&str> = text.split('"').filter(|part| part.starts_with("/assets/")).collect();
         assert!(names.iter().any(|name| name.ends_with(".js")), "{names:?}");
@@ -191,7 +193,7 @@ mod tests {
     /// The policy forbids inline code and other hosts; nothing in the document may rely on them.
     #[test]
     fn the_document_holds_no_script_style_or_foreign_address() {
-        let document = UiAssets::get(DOCUMENT).expect("the page is built");
+        let document = UiAssets::get(DOCUMENT).expect("the web UI is built");
         let text = String::from_utf8_lossy(&document.data).into_owned();
         for (at, _) in text.match_indices("<script") {
             let end = text[at..].find('>').map_or(text.len(), |end| at + end);

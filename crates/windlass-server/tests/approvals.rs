@@ -21,7 +21,7 @@ async fn wait_for_approvals(world: &World, count: usize) -> Json {
         if seen["items"].as_array().is_some_and(|items| items.len() == count) {
             return seen;
         }
-        assert!(begun.elapsed() < HANG, "{count} questions never were there: {seen}");
+        assert!(begun.elapsed() < HANG, "{count} approvals never appeared: {seen}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -41,7 +41,7 @@ async fn an_approval_has_one_valid_answer() {
     let page = world.get("/api/v1/approvals?limit=1&run=r1").await.expect_status(200);
     let rest = world.get(&format!("/api/v1/approvals?limit=1&after={}", page["next"])).await.expect_status(200);
     assert_eq!(rest["items"][0]["path"], "each[1].ask");
-    assert_eq!(world.get("/api/v1/approvals?run=nobody").await.expect_status(200)["items"], json!([]));
+    assert_eq!(world.get("/api/v1/approvals?run=missing").await.expect_status(200)["items"], json!([]));
 
     let path = "/api/v1/runs/r1/approvals/each%5B1%5D.ask";
     let wrong = world.post(path, json!({"data": {"approved": "yes"}})).await.expect_status(422);
@@ -50,7 +50,7 @@ async fn an_approval_has_one_valid_answer() {
     let signal = |data: Json| json!({"name": "each[1].ask", "data": data});
     let wrong = world.post("/api/v1/runs/r1/signal", signal(json!({"approved": "yes"}))).await.expect_status(422);
     assert_eq!(wrong["problems"][0]["pointer"], "/approved");
-    let to_place = json!({"name": "each[1].ask", "place": "each[1].ask"});
+    let to_place = json!({"name": "each[1].ask", "step": "each[1].ask"});
     world.post("/api/v1/runs/r1/signal", to_place).await.expect_status(422);
     world.post("/api/v1/runs/r1/approvals/each%5B7%5D.ask", json!({"data": {}})).await.expect_status(404);
     world.post("/api/v1/runs/r1/approvals/ask", json!({"data": {}})).await.expect_status(404);
@@ -61,7 +61,7 @@ async fn an_approval_has_one_valid_answer() {
     for approved in [false, true] {
         let data = windlass_value::Value::object([("approved", windlass_value::Value::from(approved))]);
         let refused = late.answer(&*world.store, data).await.expect_err("it is answered");
-        assert!(refused.to_string().contains("is answered already"), "{refused}");
+        assert!(refused.to_string().contains("already has"), "{refused}");
     }
     world
         .post("/api/v1/runs/r1/approvals/each%5B0%5D.ask", json!({"data": {"approved": false}}))
@@ -89,14 +89,14 @@ async fn the_same_answer_under_the_same_key_is_an_idempotent_repeat() {
     let (first, second) = ("each%5B0%5D.ask", "each%5B1%5D.ask");
     answer(first, "k1", true).await.expect_status(202);
     wait_for_approvals(&world, 1).await;
-    assert_eq!(answer(first, "k1", true).await.expect_status(202)["answer"], "repeated", "the run has taken it");
+    assert_eq!(answer(first, "k1", true).await.expect_status(202)["delivery"], "repeated", "the run has consumed it");
     // Another body, key or approval is another request.
     answer(first, "k1", false).await.expect_status(404);
     answer(first, "k2", true).await.expect_status(404);
-    assert_ne!(answer(second, "k1", true).await.expect_status(202)["answer"], "repeated");
+    assert_ne!(answer(second, "k1", true).await.expect_status(202)["delivery"], "repeated");
     world.until_status("r1", "succeeded").await;
     for path in [first, second] {
-        assert_eq!(answer(path, "k1", true).await.expect_status(202)["answer"], "repeated", "it has ended");
+        assert_eq!(answer(path, "k1", true).await.expect_status(202)["delivery"], "repeated", "it has ended");
     }
     answer(first, "k2", true).await.expect_status(409);
 }

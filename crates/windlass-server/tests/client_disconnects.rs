@@ -26,7 +26,7 @@ impl Gate {
         self.inside.fetch_add(1, Ordering::SeqCst);
         let shut = self.open.lock().expect("whole");
         let waited = self.opened.wait_timeout_while(shut, HANG, |open| !*open).expect("whole");
-        assert!(*waited.0, "nobody has opened it");
+        assert!(*waited.0, "the gate was never opened");
     }
 
     fn open(&self) {
@@ -74,7 +74,7 @@ async fn a_long_computation_keeps_its_slot() {
         "there is room for two"
     );
     gate.open();
-    assert!(in_time(third).await.expect("no panic"), "it has its turn");
+    assert!(in_time(third).await.expect("no panic"), "it is admitted");
 }
 
 /// Any client may request readiness; each request leads to a store write at most once a second.

@@ -15,7 +15,7 @@ async fn a_run_is_paused_resumed_and_cancelled() {
     world.register(HELD).await;
     world.start("held", "r1").await;
     let paused = world.post("/api/v1/runs/r1/pause", json!({})).await.expect_status(202);
-    assert_eq!(paused, json!({ "run": "r1", "answer": "delivered" }));
+    assert_eq!(paused, json!({ "run": "r1", "delivery": "delivered" }));
     world.until_status("r1", "paused").await;
     world.post("/api/v1/runs/r1/resume", json!({})).await.expect_status(202);
     world.until_status("r1", "running").await;
@@ -25,7 +25,7 @@ async fn a_run_is_paused_resumed_and_cancelled() {
     for path in ["pause", "resume", "cancel"] {
         let problem = world.post(&format!("/api/v1/runs/r1/{path}"), json!({})).await.expect_status(409);
         assert_eq!(problem["code"], "WND-3009", "{path}");
-        world.post(&format!("/api/v1/runs/nobody/{path}"), json!({})).await.expect_status(404);
+        world.post(&format!("/api/v1/runs/missing/{path}"), json!({})).await.expect_status(404);
     }
     // A body may be left out.
     let bare = request(axum::http::Method::POST, "/api/v1/runs/r1/pause", None);
@@ -38,11 +38,11 @@ async fn the_same_request_twice_is_one() {
     world.register(HELD).await;
     world.start("held", "r1").await;
     let pause = || world.post("/api/v1/runs/r1/pause", json!({ "request_id": "one" }));
-    assert_eq!(pause().await.expect_status(202)["answer"], "delivered");
-    assert_eq!(pause().await.expect_status(202)["answer"], "repeated");
+    assert_eq!(pause().await.expect_status(202)["delivery"], "delivered");
+    assert_eq!(pause().await.expect_status(202)["delivery"], "repeated");
     // Another operation under the same key is another request.
     let other = world.post("/api/v1/runs/r1/resume", json!({ "request_id": "one" })).await.expect_status(202);
-    assert_eq!(other["answer"], "delivered");
+    assert_eq!(other["delivery"], "delivered");
     world.post("/api/v1/runs/r1/pause", json!({ "requestid": "one" })).await.expect_status(400);
 }
 
@@ -55,14 +55,14 @@ async fn a_signal_reaches_the_wait_of_a_run() {
     assert_eq!(waiting["waits"][0]["name"], "go");
     let signal = |body: serde_json::Value| world.post("/api/v1/runs/r1/signal", body);
     let early = signal(json!({ "name": "stop" })).await.expect_status(202);
-    let note = "nothing waits for `stop` now: it is kept until something does";
-    assert_eq!(early, json!({ "run": "r1", "answer": "kept", "note": note }));
-    let elsewhere = signal(json!({ "name": "go", "place": "other" })).await.expect_status(202);
-    assert_eq!(elsewhere["answer"], "dropped", "{elsewhere}");
+    let note = "no node waits for `stop` yet; the signal is buffered";
+    assert_eq!(early, json!({ "run": "r1", "delivery": "buffered", "note": note }));
+    let elsewhere = signal(json!({ "name": "go", "step": "other" })).await.expect_status(202);
+    assert_eq!(elsewhere["delivery"], "dropped", "{elsewhere}");
     let detail = world.get("/api/v1/runs/r1").await.expect_status(200);
     assert_eq!(detail["status"], "waiting", "neither has ended its wait");
     let response = signal(json!({ "name": "go", "data": { "n": 1 } })).await.expect_status(202);
-    assert!(response["note"].is_null() && response["answer"] != "dropped", "{response}");
+    assert!(response["note"].is_null() && response["delivery"] != "dropped", "{response}");
     world.until_status("r1", "succeeded").await;
     world.post("/api/v1/runs/r1/signal", json!({ "name": "go" })).await.expect_status(409);
     world.post("/api/v1/runs/r1/signal", json!({ "name": "" })).await.expect_status(400);
@@ -83,14 +83,15 @@ async fn retry_and_restart_create_new_runs() {
     let new = restarted["run"].as_str().expect("a run").to_owned();
     assert_eq!(world.until_status(&new, "failed").await["origin"]["restarts"], "r1");
     world.register(&counting("counts", 3)).await;
-    world.run("counts", "turns").await;
-    let problem = world.post("/api/v1/runs/turns/restart", json!({ "from": "count[99]" })).await.expect_status(422);
-    assert!(problem["hint"].as_str().is_some_and(|hint| hint.contains("`count` has had 3 turns")), "{problem}");
+    world.run("counts", "iterations").await;
+    let problem =
+        world.post("/api/v1/runs/iterations/restart", json!({ "from": "count[99]" })).await.expect_status(422);
+    assert!(problem["hint"].as_str().is_some_and(|hint| hint.contains("`count` has 3 iterations")), "{problem}");
     let problem = world.post("/api/v1/runs/r1/restart", json!({ "from": "frist" })).await.expect_status(422);
-    assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("is `first` meant?")), "{problem}");
+    assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("did you mean `first`?")), "{problem}");
     world.run("hello", "r3").await;
     world.post("/api/v1/runs/r3/retry", json!({})).await.expect_status(409);
-    world.post("/api/v1/runs/nobody/retry", json!({})).await.expect_status(404);
+    world.post("/api/v1/runs/missing/retry", json!({})).await.expect_status(404);
 }
 
 /// Three concurrent waits for the same signal: a client that knows the intended one names its path.
@@ -103,17 +104,17 @@ async fn a_signal_with_a_path_reaches_the_wait_at_that_path() {
     world.start("waits", "r1").await;
     world.until_status("r1", "waiting").await;
     let send_signal = async |path: &str| {
-        let body = json!({"name": "paid", "data": path, "place": path});
-        world.post("/api/v1/runs/r1/signal", body).await.expect_status(202)["answer"].clone()
+        let body = json!({"name": "paid", "data": path, "step": path});
+        world.post("/api/v1/runs/r1/signal", body).await.expect_status(202)["delivery"].clone()
     };
     assert_eq!(send_signal("each[7].w").await, "dropped");
     for path in ["each[1].w", "each[2].w", "each[0].w"] {
         assert_eq!(send_signal(path).await, "delivered", "{path}");
     }
     world.until_status("r1", "succeeded").await;
-    let page = world.get("/api/v1/runs/r1/turns?loop=each").await.expect_status(200);
+    let page = world.get("/api/v1/runs/r1/iterations?loop=each").await.expect_status(200);
     let results: Vec<_> =
-        page["turns"].as_array().expect("turns").iter().map(|iteration| &iteration["result"]).collect();
+        page["iterations"].as_array().expect("iterations").iter().map(|iteration| &iteration["result"]).collect();
     assert!(
         results.iter().enumerate().all(|(at, result)| result.to_string().contains(&format!("each[{at}].w"))),
         "{page}"

@@ -11,9 +11,9 @@ use serde_json::json;
 async fn a_definition_is_registered_once_and_versions_count_up() {
     let world = World::new();
     let first = world.post("/api/v1/definitions", json!({ "source": HELLO })).await.expect_status(201);
-    assert_eq!((&first["name"], &first["version"], &first["new"]), (&json!("hello"), &json!(1), &json!(true)));
+    assert_eq!((&first["name"], &first["version"], &first["is_new"]), (&json!("hello"), &json!(1), &json!(true)));
     let again = world.post("/api/v1/definitions", json!({ "source": HELLO })).await.expect_status(200);
-    assert_eq!((&again["version"], &again["new"], &again["hash"]), (&json!(1), &json!(false), &first["hash"]));
+    assert_eq!((&again["version"], &again["is_new"], &again["hash"]), (&json!(1), &json!(false), &first["hash"]));
     // The name of the request takes precedence.
     let named =
         world.post("/api/v1/definitions", json!({ "source": HELLO, "name": "team/hello" })).await.expect_status(201);
@@ -50,7 +50,7 @@ async fn labels_are_part_of_a_version() {
         let status = if new { 201 } else { 200 };
         let done =
             world.post("/api/v1/definitions", json!({ "source": HELLO, "labels": labels })).await.expect_status(status);
-        assert_eq!((&done["version"], &done["new"]), (&json!(version), &json!(new)), "{labels}");
+        assert_eq!((&done["version"], &done["is_new"]), (&json!(version), &json!(new)), "{labels}");
         let newest = world.get("/api/v1/definitions/hello").await.expect_status(200);
         assert_eq!(newest["labels"], labels);
         let hash = windlass_server::catalog::parse_hash(done["hash"].as_str().expect("a hash")).expect("a hash");
@@ -60,7 +60,7 @@ async fn labels_are_part_of_a_version() {
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .collect();
-        assert_eq!(json!(required_labels), labels, "what workers are asked for");
+        assert_eq!(json!(required_labels), labels, "labels required of workers");
     }
 }
 

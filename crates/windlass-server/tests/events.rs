@@ -84,8 +84,8 @@ async fn a_reader_of_an_ended_run_gets_all_events_from_any_sequence_number_and_t
     let page = world.get("/api/v1/runs/r1/events?after=2&limit=3").await.expect_status(200);
     assert_eq!((page["items"].as_array().map(Vec::len), &page["next"]), (Some(3), &Json::from(5)));
     assert_eq!(page["items"][0], events[2].data);
-    world.get("/api/v1/runs/nobody/events").await.expect_status(404);
-    world.send(stream_request("/api/v1/runs/nobody/events", SSE)).await.expect_status(404);
+    world.get("/api/v1/runs/missing/events").await.expect_status(404);
+    world.send(stream_request("/api/v1/runs/missing/events", SSE)).await.expect_status(404);
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn readers_of_a_live_run_get_new_events() {
     }
     let mut texts = vec![String::new(); readers.len()];
     for (body, text) in readers.iter_mut().zip(&mut texts) {
-        text.push_str(&next_chunk(body).await.expect("what was told before"));
+        text.push_str(&next_chunk(body).await.expect("the earlier events"));
     }
     world.open("gate");
     for (body, text) in readers.iter_mut().zip(&mut texts) {
@@ -114,7 +114,7 @@ async fn readers_of_a_live_run_get_new_events() {
         assert_eq!(all.last().map(|last| last.event.as_str()), Some("end"));
         assert_eq!(all[all.len() - 2].event, "workflow.finished");
     }
-    assert_eq!(texts.iter().collect::<BTreeSet<_>>().len(), 1, "all are told the same");
+    assert_eq!(texts.iter().collect::<BTreeSet<_>>().len(), 1, "all readers get the same events");
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn an_impossible_filter_is_an_error_and_not_an_empty_result() {
     world.run("count", "r1").await;
     world.register(HELD).await;
     world.start("held", "r2").await;
-    let steps = "GET /api/v1/runs/r1/steps lists what has begun";
+    let steps = "GET /api/v1/runs/r1/steps lists the steps that have started";
     let table = [
         ("r1/steps?parent=zz", 404, steps),
         ("r1/steps?parent=cuont", 404, "did you mean `count`?"),

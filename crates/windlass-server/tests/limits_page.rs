@@ -14,19 +14,23 @@ fn table() -> String {
         ServerOptions::default();
     let span = |span: std::time::Duration| Duration::from_secs(span.as_secs()).to_string();
     let mut rows = vec![
-        ("rate", rate_per_second.to_string(), "Requests of one token in a second, and as many at once after a pause."),
         (
-            "connections",
+            "rate_per_second",
+            rate_per_second.to_string(),
+            "Requests of one token per second, and a burst of as many after a pause.",
+        ),
+        (
+            "max_connections",
             max_connections.to_string(),
-            "Connections at once; fewer if the system gives the process fewer files.",
+            "Concurrent connections; fewer if the process may open fewer files.",
         ),
         (
-            "connections_per_address",
+            "max_connections_per_address",
             max_connections_per_address.to_string(),
-            "Connections of one address (IPv6: one /64) at once, other than this machine's and those of `proxies`.",
+            "Concurrent connections of one address (IPv6: one /64), except this machine and `proxies`.",
         ),
-        ("lease", span(lease), "Time that a remote worker may be silent before its jobs go to another."),
-        ("drain", span(drain), "Time that requests and jobs under way may take to end when the server stops."),
+        ("lease", span(lease), "Time without a heartbeat after which a remote worker loses its jobs."),
+        ("drain", span(drain), "Time that requests and jobs in flight may take to end when the server stops."),
     ];
     rows.extend(limits.describe());
     let mut table = String::from("| setting | default | meaning |\n|---|---|---|\n");
@@ -39,12 +43,12 @@ fn table() -> String {
 /// `UPDATE=1 cargo test -p windlass-server limits_page` regenerates the table.
 #[test]
 fn the_page_lists_every_limit_of_the_server() {
-    let page = std::fs::read_to_string(FILE).expect("the page");
-    let (before, rest) = page.split_once(BEGIN).expect("the page has a place for the limits");
-    let (kept, after) = rest.split_once(END).expect("the place has an end");
+    let page = std::fs::read_to_string(FILE).expect("the document");
+    let (before, rest) = page.split_once(BEGIN).expect("the document has a section for the limits");
+    let (kept, after) = rest.split_once(END).expect("the section has an end");
     let now = table();
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(FILE, format!("{before}{BEGIN}{now}{END}{after}")).expect("the page");
+        std::fs::write(FILE, format!("{before}{BEGIN}{now}{END}{after}")).expect("the document");
     } else {
         assert!(kept == now, "docs/serving.md is outdated: UPDATE=1 cargo test -p windlass-server limits_page");
     }

@@ -21,22 +21,24 @@ async fn loops_are_listed_with_their_iterations() {
     world.register(&counting("count", 25)).await;
     world.run("count", "r1").await;
     let loops = world.get("/api/v1/runs/r1/loops").await.expect_status(200);
-    let expected =
-        json!({ "loop": "count", "kind": "until", "turns": 25, "kept": 25, "failed": 0, "reason": "condition" });
+    let expected = json!({ "loop": "count", "kind": "until", "iterations": 25, "retained": 25, "failed": 0, "reason": "condition" });
     assert_eq!(loops["items"], json!([expected]));
-    let page = world.get("/api/v1/runs/r1/turns?loop=count&from=10&limit=5").await.expect_status(200);
+    let page = world.get("/api/v1/runs/r1/iterations?loop=count&from=10&limit=5").await.expect_status(200);
     let iterations: Vec<&Json> =
-        page["turns"].as_array().expect("turns").iter().map(|iteration| &iteration["iteration"]).collect();
+        page["iterations"].as_array().expect("iterations").iter().map(|iteration| &iteration["iteration"]).collect();
     assert_eq!(iterations, [10, 11, 12, 13, 14].map(Json::from).iter().collect::<Vec<_>>());
     assert_eq!((&page["next"], &page["total"], &page["failed"]), (&json!(15), &json!(25), &json!(0)));
-    let none = world.get("/api/v1/runs/r1/turns?loop=count&failed=true").await.expect_status(200);
-    assert_eq!((&none["turns"], &none["total"]), (&json!([]), &json!(25)));
+    let none = world.get("/api/v1/runs/r1/iterations?loop=count&failed=true").await.expect_status(200);
+    assert_eq!((&none["iterations"], &none["total"]), (&json!([]), &json!(25)));
     let strip = world.get("/api/v1/runs/r1/strip?loop=count&cells=4").await.expect_status(200);
-    assert_eq!(strip["turns"], 25);
+    assert_eq!(strip["iterations"], 25);
     assert_eq!(strip["cells"][3], json!({ "from": 21, "to": 24, "succeeded": 4, "failed": 0, "other": 0 }));
-    assert_eq!(world.get("/api/v1/runs/r1/turns?loop=cuont").await.expect_status(404)["hint"], "did you mean `count`?");
+    assert_eq!(
+        world.get("/api/v1/runs/r1/iterations?loop=cuont").await.expect_status(404)["hint"],
+        "did you mean `count`?"
+    );
     world.get("/api/v1/runs/r1/strip?loop=count&cells=0").await.expect_status(400);
-    world.get("/api/v1/runs/r1/turns").await.expect_status(400);
+    world.get("/api/v1/runs/r1/iterations").await.expect_status(400);
 }
 
 const SOME_FAIL: &str = r#"{
@@ -56,15 +58,15 @@ async fn a_failed_iteration_has_its_item_path_and_location() {
     let world = World::new();
     world.register(SOME_FAIL).await;
     world.run("some", "r1").await;
-    let page = world.get("/api/v1/runs/r1/turns?loop=each&failed=true").await.expect_status(200);
-    let iteration = &page["turns"][0];
+    let page = world.get("/api/v1/runs/r1/iterations?loop=each&failed=true").await.expect_status(200);
+    let iteration = &page["iterations"][0];
     assert_eq!((&iteration["item"], &iteration["path"]), (&json!({ "id": "b", "n": "x" }), &json!("each[1]")));
     assert_eq!(
         (&iteration["error"]["path"], &iteration["error"]["position"]["line"]),
         (&json!("each[1].read1"), &json!(7))
     );
-    let good = world.get("/api/v1/runs/r1/turns?loop=each&limit=1").await.expect_status(200);
-    assert_eq!((&good["turns"][0]["item"]["id"], &good["turns"][0]["error"]), (&json!("a"), &json!(null)));
+    let good = world.get("/api/v1/runs/r1/iterations?loop=each&limit=1").await.expect_status(200);
+    assert_eq!((&good["iterations"][0]["item"]["id"], &good["iterations"][0]["error"]), (&json!("a"), &json!(null)));
 }
 
 /// Values that a definition redacts are redacted in its iterations as well.
@@ -74,9 +76,12 @@ async fn no_items_are_retained_where_values_are_redacted() {
     let secure = r#""runtimeConfiguration": { "secureData": { "properties": ["inputs"] } }, "inputs""#;
     world.register(&SOME_FAIL.replace(r#""inputs""#, secure)).await;
     world.run("some", "r1").await;
-    let page = world.get("/api/v1/runs/r1/turns?loop=each").await.expect_status(200);
-    assert_eq!(page["turns"].as_array().map(Vec::len), Some(3));
-    assert!(page["turns"].as_array().expect("turns").iter().all(|iteration| iteration.get("item").is_none()), "{page}");
+    let page = world.get("/api/v1/runs/r1/iterations?loop=each").await.expect_status(200);
+    assert_eq!(page["iterations"].as_array().map(Vec::len), Some(3));
+    assert!(
+        page["iterations"].as_array().expect("iterations").iter().all(|iteration| iteration.get("item").is_none()),
+        "{page}"
+    );
 }
 
 /// Writes a run whose loop has this many iterations, of which every thousandth failed.
@@ -140,13 +145,17 @@ async fn a_hundred_thousand_iterations_are_paged_and_drawn_quickly() {
         write_run_with_iterations(store.as_ref(), 100_000);
         let world = World::on(store);
         let begun = Instant::now();
-        let page = world.get("/api/v1/runs/big/turns?loop=sync&from=99950&limit=100").await.expect_status(200);
-        assert_eq!((page["turns"].as_array().map(Vec::len), &page["next"]), (Some(50), &json!(null)));
+        let page = world.get("/api/v1/runs/big/iterations?loop=sync&from=99950&limit=100").await.expect_status(200);
+        assert_eq!((page["iterations"].as_array().map(Vec::len), &page["next"]), (Some(50), &json!(null)));
         assert_eq!((&page["total"], &page["failed"]), (&json!(100_000), &json!(100)));
         let failed =
-            world.get("/api/v1/runs/big/turns?loop=sync&from=50000&limit=3&failed=true").await.expect_status(200);
-        let iterations: Vec<&Json> =
-            failed["turns"].as_array().expect("turns").iter().map(|iteration| &iteration["iteration"]).collect();
+            world.get("/api/v1/runs/big/iterations?loop=sync&from=50000&limit=3&failed=true").await.expect_status(200);
+        let iterations: Vec<&Json> = failed["iterations"]
+            .as_array()
+            .expect("iterations")
+            .iter()
+            .map(|iteration| &iteration["iteration"])
+            .collect();
         assert_eq!(iterations, [50_007, 51_007, 52_007].map(Json::from).iter().collect::<Vec<_>>());
         assert_eq!(failed["next"], 52_008);
         let strip = world.get("/api/v1/runs/big/strip?loop=sync&cells=100").await.expect_status(200);
@@ -179,7 +188,7 @@ async fn a_run_is_drawn_while_it_runs() {
     );
     world.run("count", "r2").await;
     let count = node(&world.get("/api/v1/runs/r2/graph").await.expect_status(200), "count");
-    assert_eq!((&count["loop"], &count["run"]["turns"]["ended"]), (&json!(true), &json!(12)));
+    assert_eq!((&count["loop"], &count["run"]["iterations"]["ended"]), (&json!(true), &json!(12)));
 
     world.run("broken", "r3").await;
     let steps = world.get("/api/v1/runs/r3/steps").await.expect_status(200);
@@ -190,7 +199,7 @@ async fn a_run_is_drawn_while_it_runs() {
     let iterations = world.get("/api/v1/runs/r2/steps?parent=count&limit=5").await.expect_status(200);
     assert_eq!(
         (&iterations["items"][4]["path"], &iterations["items"][4]["kind"]),
-        (&json!("count[4]"), &json!("turn"))
+        (&json!("count[4]"), &json!("iteration"))
     );
     let rest =
         world.get(&format!("/api/v1/runs/r2/steps?parent=count&from={}", iterations["next"])).await.expect_status(200);
@@ -210,15 +219,19 @@ async fn a_run_with_very_many_events_is_drawn_from_its_state_first() {
     world.run("count", "r1").await;
     let iterations = |graph: &Json| -> Json {
         let nodes = graph["nodes"].as_array().expect("nodes");
-        nodes.iter().find(|node| node["name"] == "count").map(|node| node["run"]["turns"].clone()).unwrap_or_default()
+        nodes
+            .iter()
+            .find(|node| node["name"] == "count")
+            .map(|node| node["run"]["iterations"].clone())
+            .unwrap_or_default()
     };
     let first = world.get("/api/v1/runs/r1/graph").await.expect_status(200);
-    assert!(first["notes"].to_string().contains("more than could be read yet"), "{first}");
+    assert!(first["notes"].to_string().contains("more events than have been read so far"), "{first}");
     assert_eq!((&iterations(&first)["ended"], &iterations(&first)["reason"]), (&json!(50), &json!("condition")));
     let begun = Instant::now();
     loop {
         let later = world.get("/api/v1/runs/r1/graph").await.expect_status(200);
-        if !later["notes"].to_string().contains("more than could be read yet") {
+        if !later["notes"].to_string().contains("more events than have been read so far") {
             assert_eq!(iterations(&later)["ended"], 50);
             break;
         }
@@ -273,10 +286,10 @@ async fn an_iteration_cancelled_by_the_time_limit_has_not_failed() {
     let world = World::new();
     world.register(CUT_OFF).await;
     world.run("cut", "r1").await;
-    let all = world.get("/api/v1/runs/r1/turns?loop=poll").await.expect_status(200);
-    assert_eq!((&all["turns"][0]["status"], &all["failed"]), (&"cancelled".into(), &0.into()), "{all}");
-    let failed = world.get("/api/v1/runs/r1/turns?loop=poll&failed=true").await.expect_status(200);
-    assert_eq!(failed["turns"].as_array().map(Vec::len), Some(0), "{failed}");
+    let all = world.get("/api/v1/runs/r1/iterations?loop=poll").await.expect_status(200);
+    assert_eq!((&all["iterations"][0]["status"], &all["failed"]), (&"cancelled".into(), &0.into()), "{all}");
+    let failed = world.get("/api/v1/runs/r1/iterations?loop=poll&failed=true").await.expect_status(200);
+    assert_eq!(failed["iterations"].as_array().map(Vec::len), Some(0), "{failed}");
     let cell = &world.get("/api/v1/runs/r1/strip?loop=poll").await.expect_status(200)["cells"][0];
     assert_eq!((&cell["failed"], &cell["other"]), (&0.into(), &1.into()), "{cell}");
 }

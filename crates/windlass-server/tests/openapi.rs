@@ -23,10 +23,7 @@ fn the_document_matches_the_committed_file() {
         std::fs::write(FILE, &now).expect("the file");
     }
     let kept = std::fs::read_to_string(FILE).unwrap_or_default();
-    assert!(
-        kept == now,
-        "docs/openapi.json is not what the routes say: UPDATE=1 cargo test -p windlass-server openapi"
-    );
+    assert!(kept == now, "docs/openapi.json is outdated: UPDATE=1 cargo test -p windlass-server openapi");
 }
 
 #[test]
@@ -47,17 +44,17 @@ fn every_operation_is_described_in_full() {
             must(operation["tags"].as_array().is_some_and(|tags| tags.len() == 1), "one tag");
             must(operation["summary"].as_str().is_some_and(|summary| !summary.is_empty()), "a summary");
             let responses = operation["responses"].as_object();
-            must(responses.is_some_and(|all| all.keys().any(|status| status.starts_with('2'))), "a good answer");
+            must(responses.is_some_and(|all| all.keys().any(|status| status.starts_with('2'))), "a success response");
             for (status, response) in responses.into_iter().flatten() {
                 let response = match response["$ref"].as_str() {
                     Some(_) => &document["components"]["responses"][reference_name(response)],
                     None => response,
                 };
                 let described = response["description"].as_str().is_some_and(|text| !text.is_empty());
-                must(described, &format!("what {status} means"));
+                must(described, &format!("the meaning of {status}"));
             }
             let id = operation["operationId"].as_str().unwrap_or_default();
-            must(!id.is_empty() && ids.insert(id.to_owned()), "an operationId of its own");
+            must(!id.is_empty() && ids.insert(id.to_owned()), "a unique operationId");
             let schemes = operation["security"].as_array().into_iter().flatten().filter_map(Json::as_object);
             for scheme in schemes.flat_map(|one| one.keys()) {
                 must(!document["components"]["securitySchemes"][scheme].is_null(), &format!("the scheme {scheme}"));

@@ -61,17 +61,17 @@ async fn runs_beyond_the_limit_queue_in_order_and_are_then_rejected() {
     }
     let queue_position = |run: String| {
         let world = &world;
-        async move { world.get(&format!("/api/v1/runs/{run}")).await.expect_status(200)["waits_for_turn"].clone() }
+        async move { world.get(&format!("/api/v1/runs/{run}")).await.expect_status(200)["queue_position"].clone() }
     };
     assert_eq!(queue_position(made[0].clone()).await, Json::Null);
-    let note = "waits for its turn: 2 runs of the trigger `new` are under way (at most 2 at once), place 2";
-    let expected = json!({ "trigger": "new", "under_way": 2, "at_once": 2, "place": 2, "note": note });
+    let note = "queued: 2 runs of the trigger `new` are in flight (limit 2), position 2";
+    let expected = json!({ "trigger": "new", "in_flight": 2, "max_concurrency": 2, "position": 2, "note": note });
     assert_eq!(queue_position(made[3].clone()).await, expected);
-    assert_eq!(queue_position(made[2].clone()).await["place"], 1);
+    assert_eq!(queue_position(made[2].clone()).await["position"], 1);
     // A paused run would still be admitted: the API does not promise otherwise.
     world.post(&format!("/api/v1/runs/{}/pause", made[3]), json!({})).await.expect_status(409);
     let facts = trigger(&world).await;
-    assert_eq!((&facts["under_way"], &facts["waiting"]), (&json!(2), &json!(2)), "{facts}");
+    assert_eq!((&facts["in_flight"], &facts["waiting"]), (&json!(2), &json!(2)), "{facts}");
     let refused = deliver(&world, "e").await;
     assert_eq!(refused.expect_status(429)["code"], "WND-3006");
     assert!(refused.headers.contains_key("retry-after"));
@@ -83,9 +83,9 @@ async fn runs_beyond_the_limit_queue_in_order_and_are_then_rejected() {
     world.open("b");
     world.until_status(&made[1], "succeeded").await;
     world.until_status(&made[2], "running").await;
-    assert_eq!(status(&world, &made[3]).await, "pending", "the first that came is the first that goes");
+    assert_eq!(status(&world, &made[3]).await, "pending", "runs start in order of arrival");
     let fifth = deliver(&world, "e").await.expect_status(202);
-    assert_eq!(fifth["waiting"], 1, "there is room again");
+    assert_eq!(fifth["waiting_runs"], 1, "there is room again");
     // A queued run can be cancelled, and frees its queue position.
     world.post(&format!("/api/v1/runs/{}/cancel", made[3]), json!({})).await.expect_status(202);
     world.until_status(&made[3], "cancelled").await;
@@ -167,7 +167,7 @@ async fn the_items_of_a_delivery_queue_in_order() {
     // The runs are created concurrently, so with enough of them the creation order differs from the item order.
     let gates: Vec<String> = (0..24).map(|item| format!("gate {item}")).collect();
     let made = world.send(split(json!(gates))).await.expect_status(202);
-    assert_eq!(made["waiting"], 22, "a delivery is let in whole: {made}");
+    assert_eq!(made["waiting_runs"], 22, "a delivery is admitted as a whole: {made}");
     world.send(split(json!(["x"]))).await.expect_status(429);
     let run = |at: usize| made["runs"][at].as_str().expect("a run").to_owned();
     for (at, gate) in gates.iter().enumerate() {
@@ -259,7 +259,7 @@ async fn a_schedule_queues_then_skips_and_reports_it() {
         scheduler.fire_due(hours_from(now, hour)).await;
     }
     assert_eq!(runs(&world.store), 2);
-    let full = "as many runs of this trigger as may are under way (1) and wait (1)";
+    let full = "concurrency limit of this trigger reached: 1 in flight, 1 waiting";
     let line = |what: &str, hour: i64, rest: &str| {
         let due = hours_from(now, hour);
         format!("trigger {what} definition=tidy trigger=tick kind=recurrence due={due} {rest}")
@@ -271,9 +271,9 @@ async fn a_schedule_queues_then_skips_and_reports_it() {
     assert_eq!([format!("{fired} "), format!("{also} ")], [line("fired", 1, ""), line("fired", 2, "")]);
     assert!(one.ends_with(" runs=1") && two.ends_with(" runs=1 waiting=1"), "{lines:?}");
     let expected = [
-        line("skipped", 3, &format!("why={full}")),
+        line("skipped", 3, &format!("reason={full}")),
         "trigger missed definition=tidy trigger=tick kind=recurrence times=3".to_owned(),
-        line("skipped", 7, &format!("why={full}")),
+        line("skipped", 7, &format!("reason={full}")),
     ];
     assert_eq!(lines[2..], expected);
     let facts = trigger(&world).await;

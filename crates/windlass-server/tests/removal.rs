@@ -104,7 +104,7 @@ async fn a_removed_definition_is_unavailable_to_starts_and_triggers_but_not_to_i
     world.until_status("r1", "succeeded").await;
     // A definition of the same name continues the version count, and no trigger settings are left.
     let again = world.register(&text).await;
-    assert_eq!((&again["version"], &again["new"]), (&json!(1), &json!(true)));
+    assert_eq!((&again["version"], &again["is_new"]), (&json!(1), &json!(true)));
     let third = world.register(&text.replace("gate\"}}", "gate\"}, \"description\": \"three\"}")).await;
     assert_eq!(third["version"], 3);
     assert_eq!(world.get("/api/v1/triggers").await.expect_status(200)["items"][0]["proof"], "token");
@@ -126,7 +126,7 @@ async fn a_repeated_start_is_recognized_after_its_definition_was_removed() {
     let again = world.send(with_key(body)).await.expect_status(202);
     assert_eq!((&again["run"], &again["created"], &again["version"]), (&first["run"], &json!(false), &json!(1)));
     assert_eq!(world.post("/api/v1/runs", named.clone()).await.expect_status(202)["run"], "r1");
-    assert_eq!(world.run("hello", "r1").await["status"], "succeeded", "whoever waits has its end");
+    assert_eq!(world.run("hello", "r1").await["status"], "succeeded", "a waiting caller gets the result");
     // Another request is different, and starts no new run.
     for other in [
         json!({ "definition": "hello", "id": "r1", "input": { "a": 3 } }),
@@ -184,7 +184,7 @@ async fn events_of_one_path_are_found_among_many() {
     world.register(&counting("count", 3_000)).await;
     world.run("count", "r1").await;
     let iteration =
-        &world.get("/api/v1/runs/r1/turns?loop=count&from=2500&limit=1").await.expect_status(200)["turns"][0];
+        &world.get("/api/v1/runs/r1/iterations?loop=count&from=2500&limit=1").await.expect_status(200)["iterations"][0];
     let at = iteration["started_at"].as_str().expect("a time").to_owned();
     let pages = |query: String| {
         let world = &world;
@@ -210,7 +210,7 @@ async fn events_of_one_path_are_found_among_many() {
     let (soon, _) = pages(format!("path=count%5B2500%5D.add&since={at}")).await;
     assert_eq!(soon, all, "from its beginning on");
     let (done, _) = pages("path=count%5B%5D.add&type=step.done,step.failed&limit=5000".to_owned()).await;
-    assert_eq!(done.len(), 3_000, "of all turns");
+    assert_eq!(done.len(), 3_000, "of all iterations");
     let (iterations, _) = pages("path=count%5B2500%5D&limit=2".to_owned()).await;
     assert_eq!(iterations.len(), 5, "with what is inside: {iterations:?}");
     let first = world.get(&format!("/api/v1/runs/r1/events?since={at}&limit=1")).await.expect_status(200);

@@ -136,13 +136,13 @@ async fn ambiguous_bodies_are_rejected() {
         (
             "/api/v1/runs",
             r#"{"definition": "hello", "input": {"$serde_json::private::Number": "x"}}"#,
-            "a number that is none",
+            "an invalid number",
             "column",
         ),
         (
             "/api/v1/runs",
             r#"{"definition": "hello", "input": {"$serde_json::private::Number": "1"}}"#,
-            "no key can be called",
+            "reserved key name",
             "/input",
         ),
         ("/api/v1/tokens", r#"{"name": "x", "scopes": ["read"], "name": "y"}"#, "duplicate field `name`", "column"),
@@ -229,7 +229,7 @@ async fn runs_are_listed_newest_first_with_filters() {
     assert_eq!(world.get("/api/v1/runs?dialect=lom").await.expect_status(400)["hint"], "did you mean `loom`?");
     world.get("/api/v1/runs?dialect=foo").await.expect_status(400);
     assert_eq!(world.get("/api/v1/runs/three").await.expect_status(200)["current"][0]["name"], "wait");
-    world.get("/api/v1/runs/nobody").await.expect_status(404);
+    world.get("/api/v1/runs/missing").await.expect_status(404);
     world.get("/api/v1/runs/no%20body").await.expect_status(404);
 }
 

@@ -30,7 +30,7 @@ const FLOW: &str = r#"{"name": "secured",
 
 async fn everything(world: &World, run: &str) -> Vec<(String, String)> {
     let mut seen = Vec::new();
-    for path in ["", "/journal", "/graph", "/steps", "/loops", "/turns?loop=each", "/strip?loop=each"] {
+    for path in ["", "/journal", "/graph", "/steps", "/loops", "/iterations?loop=each", "/strip?loop=each"] {
         let path = format!("/api/v1/runs/{run}{path}");
         let reply = world.get(&path).await;
         assert!(reply.status.is_success(), "{path}: {reply:?}");
@@ -53,7 +53,7 @@ async fn secured_values_are_used_and_never_shown() {
     let run = world.run("secured", "r").await;
     assert_eq!(run["status"], "succeeded", "{run}");
     assert_eq!(run["steps"]["plain"]["output"], "seen by all");
-    assert!(run.to_string().contains("(not shown)"), "{run}");
+    assert!(run.to_string().contains("(redacted)"), "{run}");
     for (origin, text) in everything(&world, "r").await {
         assert!(!text.contains(SECRET), "{origin}: {text}");
     }
@@ -92,7 +92,7 @@ async fn values_of_a_secured_trigger_are_not_shown() {
         .expect_status(202);
     let run = made["runs"][0].as_str().expect("a run").to_owned();
     let ended: Json = world.until_status(&run, "succeeded").await;
-    assert_eq!((&ended["input"], &ended["steps"]["plain"]["output"]), (&json!("(not shown)"), &json!(7)), "{ended}");
+    assert_eq!((&ended["input"], &ended["steps"]["plain"]["output"]), (&json!("(redacted)"), &json!(7)), "{ended}");
     for (origin, text) in everything(&world, &run).await {
         assert!(!text.contains(SECRET), "{origin}: {text}");
     }

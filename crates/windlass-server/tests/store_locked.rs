@@ -38,7 +38,7 @@ async fn reads_are_answered_while_another_process_writes() {
     world.start("asks", "r3").await;
     world.until_status("r2", "waiting").await;
     let another = File::options().write(true).open(folder.path().join("writer.lock")).expect("the lock");
-    another.lock().expect("nobody else has it");
+    another.lock().expect("the lock is free");
 
     // More writers of each kind than there are threads and slots, and a run that has something to commit.
     world.open("gate");
@@ -65,7 +65,7 @@ async fn reads_are_answered_while_another_process_writes() {
         let ready = spawn_request(&world, Method::GET, "/readyz", None);
         let ready = tokio::time::timeout(SOON, ready).await.expect("soon").expect("an answer").expect_status(503);
         let detail = ready["detail"].as_str().unwrap_or_default();
-        assert!(detail.starts_with("the store cannot be written: it has been tried for"), "{ready}");
+        assert!(detail.starts_with("the store cannot be written: retried for"), "{ready}");
     }
     let looks = [
         "/healthz",
@@ -88,7 +88,7 @@ async fn reads_are_answered_while_another_process_writes() {
         let look = tokio::time::timeout(SOON, look).await.unwrap_or_else(|_| panic!("{path} is not answered"));
         look.expect("an answer").expect_status(200);
     }
-    assert!(writing.iter().all(|write| !write.is_finished()), "the lock holds up all who write");
+    assert!(writing.iter().all(|write| !write.is_finished()), "the lock blocks every writer");
     another.unlock().expect("given back");
     for write in writing {
         let answer = in_time(write).await.expect("an answer");

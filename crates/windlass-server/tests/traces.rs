@@ -103,7 +103,7 @@ async fn a_run_is_a_trace_with_steps_iterations_and_tasks() {
     assert_eq!(attribute(root, "windlass.run"), Some(&json!("one")));
     assert_eq!(root["status"]["code"], 1);
     let count = spans.iter().find(|span| span["name"] == "count").unwrap();
-    assert!(attribute(count, "windlass.turns").is_some() && attribute(count, "windlass.reason").is_some());
+    assert!(attribute(count, "windlass.iterations").is_some() && attribute(count, "windlass.reason").is_some());
     assert!(spans.iter().all(|span| span["traceId"] == root["traceId"]));
     traces.stop(Duration::from_secs(1)).await;
 

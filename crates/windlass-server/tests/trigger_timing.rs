@@ -85,7 +85,7 @@ async fn a_change_during_a_catch_up_applies_immediately() {
         scheduler.fire_due(hours_from(now, 5)).await;
         assert_eq!(runs(&world.store), expected, "{change}");
         scheduler.fire_due(hours_from(now, 5)).await;
-        assert_eq!(runs(&world.store), expected, "{change}: and what is left is not made up for");
+        assert_eq!(runs(&world.store), expected, "{change}: the remaining times are not caught up");
     }
 }
 
@@ -119,7 +119,7 @@ async fn an_unchanged_trigger_keeps_its_schedule() {
     let world = World::on(first.store.clone());
     let scheduler = TriggerScheduler::new(world.app.clone());
     for action in ["b", "c"] {
-        assert_eq!(world.register(&tidy(every, action)).await["new"], true);
+        assert_eq!(world.register(&tidy(every, action)).await["is_new"], true);
         assert_eq!(scheduler.fire_due(real_now()).await, Some(Timestamp(begun.0 + HOUR)), "{action}");
     }
     // Another schedule starts over.
@@ -193,7 +193,7 @@ async fn a_poll_repeats_at_the_requested_time_and_address() {
     world.outside.push_reply(json!({"statusCode": 204}));
     until(async || {
         scheduler.fire_due(Timestamp(due.0 + HOUR)).await;
-        fact(&world, "last_error").await == "the answer was 204"
+        fact(&world, "last_error").await == "the response has status 204"
     })
     .await;
     assert_eq!(world.outside.requests()[2]["uri"], "http://news.test/feed");
@@ -210,7 +210,7 @@ async fn a_trigger_disabled_during_its_poll_starts_nothing() {
     world.outside.on_next_request(move || drop(app.definitions.enable(&*app.store, "tidy", false)));
     let due = hours_from(real_now(), 1);
     TriggerScheduler::new(world.app.clone()).fire_due(due).await;
-    until(async || fact(&world, "skipped").await == "it was turned off while it asked").await;
+    until(async || fact(&world, "skipped").await == "it was disabled during the poll").await;
     assert_eq!(runs(&world.store), 0);
 }
 
@@ -323,7 +323,7 @@ async fn a_poll_reply_survives_a_crash() {
     let split = tidy(&POLL.replace(r#""type": "http","#, r#""type": "http", "splitOn": "@triggerBody()","#), "a");
     let due = hours_from(real_now(), 1);
     let answer = |items: [i64; 5]| json!({"statusCode": 200, "headers": {}, "body": items});
-    let is_kept = |store: &Arc<dyn Store>| store.record("answer", "tidy\0tick").is_ok_and(|row| row.is_some());
+    let is_kept = |store: &Arc<dyn Store>| store.record("poll_reply", "tidy\0tick").is_ok_and(|row| row.is_some());
     let mut kept = 0;
     for at in 1.. {
         let store = Arc::new(MemoryStore::new());

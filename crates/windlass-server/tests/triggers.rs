@@ -191,11 +191,11 @@ async fn settings_name_secrets_and_never_hold_them() {
     let listener = log_lines.clone();
     let _guard = windlass_testing::log::on_line(move |line| {
         if line.starts_with("trigger ") {
-            listener.lock().expect("nobody panics").push(line.to_owned());
+            listener.lock().expect("not poisoned").push(line.to_owned());
         }
     });
     hooks::log_missing_secrets(&world.app).expect("readable");
-    assert_eq!(log_lines.lock().expect("nobody panics").len(), 0, "nothing is missing yet");
+    assert_eq!(log_lines.lock().expect("not poisoned").len(), 0, "nothing is missing yet");
     // The server was started without the secret: a client learns neither its name nor that of an alias.
     for gone in ["env:NO_SUCH_VARIABLE", "no-such-alias"] {
         let body = serde_json::to_vec(&json!({"secret": gone, "scheme": "github"})).expect("JSON");
@@ -207,11 +207,11 @@ async fn settings_name_secrets_and_never_hold_them() {
         world.send(bare(HOOK, &[], "{}")).await.expect_status(401);
         // The operator is informed at the start of the server and on every request.
         hooks::log_missing_secrets(&world.app).expect("readable");
-        let line = log_lines.lock().expect("nobody panics").pop().expect("a line");
-        assert!(line.contains("shop/orders") && line.contains("secret is not at hand"), "{line}");
+        let line = log_lines.lock().expect("not poisoned").pop().expect("a line");
+        assert!(line.contains("shop/orders") && line.contains("secret is unavailable"), "{line}");
         let listed = world.get("/api/v1/triggers").await.expect_status(200);
         let error = listed["items"][0]["last_error"].as_str().unwrap_or_default();
-        assert!(error.contains("secret is not at hand") && !listed.to_string().contains(gone), "{listed}");
+        assert!(error.contains("secret is unavailable") && !listed.to_string().contains(gone), "{listed}");
     }
 }
 
@@ -304,7 +304,7 @@ async fn a_run_replies_to_its_caller() {
     assert_eq!(
         world.get(&format!("/api/v1/runs/{run}")).await.expect_status(200)["status"],
         "running",
-        "the run goes on"
+        "the run continues"
     );
     // A repeated delivery gets the same reply.
     let again = in_time(world.send(bare("/hooks/asked/manual", &[("webhook-id", "m1")], r#"{"n": 21}"#))).await;
@@ -390,7 +390,7 @@ async fn a_definition_limits_the_concurrent_runs() {
     scheduler.fire_due(hours_from(now, 1)).await;
     scheduler.fire_due(hours_from(now, 2)).await;
     let only = runs(&world.store);
-    assert_eq!(only.len(), 1, "the first is still under way");
+    assert_eq!(only.len(), 1, "the first is still in flight");
     world.open("gate");
     world.until_status(&only[0], "succeeded").await;
     scheduler.fire_due(hours_from(now, 3)).await;
@@ -410,10 +410,10 @@ async fn any_definition_can_have_its_own_schedule() {
         ("America/New York", "did you mean `America/New_York`?"),
     ] {
         let refused =
-            put(&world, path, json!({"schedule": {"cron": "0 * * * *", "timeZone": zone}})).await.expect_status(422);
+            put(&world, path, json!({"schedule": {"cron": "0 * * * *", "time_zone": zone}})).await.expect_status(422);
         assert_eq!(refused["hint"], hint, "{refused}");
     }
-    let facts = put(&world, path, json!({"schedule": {"cron": "0 * * * *", "timeZone": "Europe/Berlin"}}))
+    let facts = put(&world, path, json!({"schedule": {"cron": "0 * * * *", "time_zone": "Europe/Berlin"}}))
         .await
         .expect_status(200);
     let now = real_now();
@@ -557,10 +557,7 @@ async fn unauthenticated_clients_cannot_exhaust_a_webhook() {
             other = Some(address);
         }
     }
-    world
-        .send(from(github(HOOK, "d-1", r#"{"n": 1}"#), other.expect("an address of its own")))
-        .await
-        .expect_status(202);
+    world.send(from(github(HOOK, "d-1", r#"{"n": 1}"#), other.expect("another address"))).await.expect_status(202);
     // Authenticated clients share the webhook's rate, however they spell its address. All of them send at once, so the
     // result does not depend on how fast they finish.
     let (world, mut all) = (Arc::new(world), tokio::task::JoinSet::new());

@@ -53,7 +53,7 @@ fn check_batch<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> Sqlite
 }
 
 fn find(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<(i64, u64)>> {
-    let mut select = transaction.prepare_cached("SELECT number, epoch FROM runs WHERE id = ?1")?;
+    let mut select = transaction.prepare_cached("SELECT number, owner_epoch FROM runs WHERE id = ?1")?;
     Ok(select.query_row([run], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
 }
 
@@ -85,9 +85,9 @@ fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> SqliteResult
 /// Most small runs end in the batch that creates them, and a row that is written once is in each index once.
 fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> SqliteResult<i64> {
     let mut insert = transaction.prepare_cached(
-        "INSERT INTO runs (number, id, plan, definition, dialect, status, owner, epoch, created_at, changed_at, parent,
+        "INSERT INTO runs (number, id, plan, definition, dialect, status, owner, owner_epoch, created_at, changed_at, parent,
                            options, options_checksum, result, result_checksum, format)
-         VALUES (1 + max(coalesce((SELECT max(number) FROM runs), 0), coalesce((SELECT max(number) FROM leaving), 0)),
+         VALUES (1 + max(coalesce((SELECT max(number) FROM runs), 0), coalesce((SELECT max(number) FROM removed_runs), 0)),
                  ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?;
     let (run, change) = (&batch.run, batch.status.as_ref());
@@ -190,7 +190,7 @@ impl RunWriter<'_> {
     fn iterations(self, iterations: &[IterationRow], trims: &[IterationTrim]) -> SqliteResult<()> {
         for iteration in iterations {
             let mut insert = self.transaction.prepare_cached(
-                "INSERT OR REPLACE INTO turns (run, loop_path, first, last, failed, checksum, body)
+                "INSERT OR REPLACE INTO iterations (run, loop_path, first, last, failed, checksum, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?;
             let checksum = iteration_checksum(self.number, iteration);
@@ -199,7 +199,7 @@ impl RunWriter<'_> {
         }
         for trim in trims {
             let mut delete = self.transaction.prepare_cached(
-                "DELETE FROM turns
+                "DELETE FROM iterations
                  WHERE run = ?1 AND loop_path = ?2 AND first >= ?3 AND first < ?4 AND last < ?4 AND failed = 0",
             )?;
             delete.execute(params![self.number, trim.loop_path, trim.keep_first, trim.before])?;

@@ -75,7 +75,7 @@ const SIZE: &str = concat!(
     "SELECT (SELECT count(*) FROM tree),
          (SELECT coalesce(sum(length(body)), 0) FROM journal WHERE run IN (SELECT number FROM tree)) +
          (SELECT coalesce(sum(length(body)), 0) FROM snapshots WHERE run IN (SELECT number FROM tree)) +
-         (SELECT coalesce(sum(length(body)), 0) FROM turns WHERE run IN (SELECT number FROM tree)) +
+         (SELECT coalesce(sum(length(body)), 0) FROM iterations WHERE run IN (SELECT number FROM tree)) +
          (SELECT coalesce(sum(length(body)), 0) FROM blobs
           WHERE hash IN (SELECT hash FROM blob_runs WHERE run IN (SELECT number FROM tree))
               AND NOT EXISTS (SELECT 1 FROM blob_runs
@@ -155,7 +155,7 @@ fn detach_run(transaction: &Transaction<'_>, number: i64, id: &str) -> SqliteRes
     let mut rows = transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM inbox WHERE run = ?1")?.execute([id])?;
-    transaction.prepare_cached("INSERT INTO leaving (number) VALUES (?1)")?.execute([number])?;
+    transaction.prepare_cached("INSERT INTO removed_runs (number) VALUES (?1)")?.execute([number])?;
     Ok(rows)
 }
 
@@ -174,7 +174,7 @@ impl Sweeper<'_> {
                 self.swept.more = true;
                 return Ok(());
             }
-            self.transaction.prepare_cached("DELETE FROM leaving WHERE number = ?1")?.execute([number])?;
+            self.transaction.prepare_cached("DELETE FROM removed_runs WHERE number = ?1")?.execute([number])?;
         }
         Ok(())
     }
@@ -185,7 +185,7 @@ impl Sweeper<'_> {
 
     /// Returns the next removed run that has rows left.
     fn next(&self) -> SqliteResult<Option<i64>> {
-        let mut select = self.transaction.prepare_cached("SELECT min(number) FROM leaving")?;
+        let mut select = self.transaction.prepare_cached("SELECT min(number) FROM removed_runs")?;
         Ok(select.query_row([], |row| row.get(0))?)
     }
 
@@ -201,8 +201,8 @@ impl Sweeper<'_> {
                 "DELETE FROM snapshots WHERE rowid = ?1 RETURNING length(body)",
             ),
             (
-                "SELECT rowid FROM turns WHERE run = ?1 LIMIT 1",
-                "DELETE FROM turns WHERE rowid = ?1 RETURNING length(body)",
+                "SELECT rowid FROM iterations WHERE run = ?1 LIMIT 1",
+                "DELETE FROM iterations WHERE rowid = ?1 RETURNING length(body)",
             ),
         ];
         for (select, delete) in TABLES {

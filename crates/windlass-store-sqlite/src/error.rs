@@ -77,9 +77,9 @@ fn from_sqlite(error: &rusqlite::Error, file: &Path) -> StoreError {
                 )
                 .with_file(file)
         }
-        StoreErrorKind::Damaged => damaged(format!("{shown} is damaged, or is no database: {error}."), file),
+        StoreErrorKind::Damaged => damaged(format!("{shown} is damaged or not a database: {error}."), file),
         kind => StoreError::new(kind, format!("Reading or writing {shown} failed: {error}."))
-            .with_hint("Look at the disk and at the file's permissions, then start again.")
+            .with_hint("Check the disk and the file's permissions, then start again.")
             .with_file(file),
     }
 }

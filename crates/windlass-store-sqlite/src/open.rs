@@ -104,7 +104,7 @@ fn check_format(connection: &Connection, file: &Path) -> SqliteResult<()> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version, shown) = (pragma("application_id")?, pragma("user_version")?, file.display());
     if application != APPLICATION_ID {
-        let message = format!("{shown} is a SQLite database, but not one that Windlass has made.");
+        let message = format!("{shown} is a SQLite database, but not one that Windlass has created.");
         let hint = "Give another directory, or move that file away.";
         return Err(StoreError::new(StoreErrorKind::Version, message).with_hint(hint).with_file(file).into());
     }
@@ -117,7 +117,7 @@ fn check_format(connection: &Connection, file: &Path) -> SqliteResult<()> {
                 .into())
         }
         other => {
-            let message = format!("{shown} says that its format is {other}, which no version of Windlass has made.");
+            let message = format!("{shown} declares the format {other}, which no version of Windlass writes.");
             Err(StoreError::new(StoreErrorKind::Version, message)
                 .with_hint("Give another directory.")
                 .with_file(file)
@@ -184,7 +184,7 @@ fn write_tables(temporary: &Path, options: &SqliteOptions) -> SqliteResult<()> {
     transaction.pragma_update(None, "user_version", FORMAT_VERSION)?;
     transaction.execute_batch(TABLES)?;
     transaction
-        .execute("INSERT INTO meta VALUES ('made_by', ?1)", [concat!("windlass ", env!("CARGO_PKG_VERSION"))])?;
+        .execute("INSERT INTO meta VALUES ('created_by', ?1)", [concat!("windlass ", env!("CARGO_PKG_VERSION"))])?;
     transaction.commit()?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.close().map_err(|(_, error)| SqliteStoreError::from(error))

@@ -133,9 +133,9 @@ impl StoreRead for SqliteStore {
 
     fn iterations(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<IterationRow>, StoreError> {
         let sql = format!(
-            "SELECT {ITERATION_COLUMNS} FROM turns
+            "SELECT {ITERATION_COLUMNS} FROM iterations
              WHERE run = ?1 AND loop_path = ?2 AND last >= ?3 AND first >= coalesce(
-                 (SELECT first FROM turns WHERE run = ?1 AND loop_path = ?2 AND first <= ?3
+                 (SELECT first FROM iterations WHERE run = ?1 AND loop_path = ?2 AND first <= ?3
                   ORDER BY first DESC LIMIT 1), 0)
              ORDER BY first LIMIT ?4"
         );
@@ -155,9 +155,9 @@ impl StoreRead for SqliteStore {
         // The body is the last column of a row, so it is not read unless it is selected.
         let failed = if only_failed { "AND failed = 1" } else { "" };
         let sql = format!(
-            "SELECT first, last, failed FROM turns
+            "SELECT first, last, failed FROM iterations
              WHERE run = ?1 AND loop_path = ?2 AND last >= ?3 AND first >= coalesce(
-                 (SELECT first FROM turns WHERE run = ?1 AND loop_path = ?2 AND first <= ?3
+                 (SELECT first FROM iterations WHERE run = ?1 AND loop_path = ?2 AND first <= ?3
                   ORDER BY first DESC LIMIT 1), 0) {failed}
              ORDER BY first LIMIT ?4"
         );
@@ -173,9 +173,9 @@ impl StoreRead for SqliteStore {
         // Jumps from one path to the next through the index instead of scanning every iteration of every loop.
         let sql = "WITH RECURSIVE
              found(path) AS (
-                 SELECT min(loop_path) FROM turns WHERE run = ?1
+                 SELECT min(loop_path) FROM iterations WHERE run = ?1
                  UNION ALL
-                 SELECT (SELECT min(loop_path) FROM turns WHERE run = ?1 AND loop_path > path)
+                 SELECT (SELECT min(loop_path) FROM iterations WHERE run = ?1 AND loop_path > path)
                  FROM found WHERE path IS NOT NULL)
              SELECT path FROM found WHERE path IS NOT NULL";
         self.read_run(run, |transaction, number| self.all_in(transaction, sql, [number], |row, _| Ok(row.get(0)?)))

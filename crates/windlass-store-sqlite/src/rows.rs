@@ -14,7 +14,7 @@ use crate::error::{SqliteResult, damaged, damaged_row};
 
 /// The last column is the journal's position: its newest row always stays, even when older rows are trimmed.
 pub(crate) const RUN_COLUMNS: &str =
-    "number, id, plan, definition, dialect, status, owner, epoch, created_at, changed_at, timer, parent, options,
+    "number, id, plan, definition, dialect, status, owner, owner_epoch, created_at, changed_at, timer, parent, options,
      options_checksum, result, result_checksum,
      (SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), format";
 pub(crate) const JOURNAL_COLUMNS: &str = "run, first_tick, ticks, first_event, events, checksum, body, position";
@@ -101,7 +101,7 @@ pub(crate) fn iteration_row(row: &Row<'_>, file: &Path) -> SqliteResult<Iteratio
         failed: row.get(4)?,
         body: row.get(6)?,
     };
-    check(row, 5, iteration_checksum(run, &found), "turns", file)?;
+    check(row, 5, iteration_checksum(run, &found), "iterations", file)?;
     Ok(found)
 }
 

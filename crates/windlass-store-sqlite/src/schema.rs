@@ -35,11 +35,11 @@ CREATE TABLE runs (
     plan BLOB NOT NULL,
     definition TEXT NOT NULL,
     dialect TEXT NOT NULL,
-    -- The version of the encoding of what is kept of the run: options, journal, snapshots, iterations, result.
+    -- Version of the encoding of the run's stored data: options, journal, snapshots, iterations, result.
     format INTEGER NOT NULL,
     status TEXT NOT NULL,
     owner TEXT,
-    epoch INTEGER NOT NULL,
+    owner_epoch INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     changed_at INTEGER NOT NULL,
     timer INTEGER,
@@ -90,7 +90,7 @@ CREATE TABLE blobs (
     body BLOB NOT NULL
 ) STRICT;
 
-CREATE TABLE turns (
+CREATE TABLE iterations (
     run INTEGER NOT NULL,
     loop_path TEXT NOT NULL,
     first INTEGER NOT NULL,
@@ -112,7 +112,7 @@ CREATE TABLE inbox (
     body BLOB NOT NULL,
     UNIQUE (run, request_id)
 ) STRICT;
-CREATE INDEX inbox_unread ON inbox (run, position) WHERE consumed = 0;
+CREATE INDEX inbox_unconsumed ON inbox (run, position) WHERE consumed = 0;
 
 CREATE INDEX runs_parent ON runs (parent) WHERE parent IS NOT NULL;
 
@@ -124,18 +124,18 @@ CREATE TABLE blob_runs (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX blob_runs_run ON blob_runs (run);
 
--- Numbers of runs that were removed and have rows left. Nobody else gets such a number.
-CREATE TABLE leaving (
+-- Numbers of removed runs that have rows left. Such a number is not reused.
+CREATE TABLE removed_runs (
     number INTEGER PRIMARY KEY
 ) STRICT;
 
--- Listings stay fast with a million runs: a condition that has no index of its own walks over `runs_scan`, which is a small
--- part of what the rows themselves are.
+-- Listings stay fast with a million runs: a condition without its own index scans `runs_scan`, which is a small
+-- fraction of the size of the rows.
 CREATE INDEX runs_definition ON runs (definition);
 CREATE INDEX runs_top ON runs (number) WHERE parent IS NULL;
 CREATE INDEX runs_scan ON runs (number, id, definition, dialect, created_at, parent);
 
--- What runs wait for somebody to answer.
+-- Open waits of runs for an external answer.
 CREATE TABLE waits (
     position INTEGER PRIMARY KEY,
     run INTEGER NOT NULL,
@@ -148,7 +148,7 @@ CREATE TABLE waits (
     UNIQUE (run, path)
 ) STRICT;
 
--- What is not part of any run. A change writes the row anew, so that no revision comes twice.
+-- Records that belong to no run. A change inserts the row anew, so that no revision repeats.
 CREATE TABLE records (
     revision INTEGER PRIMARY KEY AUTOINCREMENT,
     kind TEXT NOT NULL,

@@ -21,7 +21,7 @@ pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> Vec<String> 
     check.table("SELECT", SNAPSHOT_COLUMNS, "FROM snapshots", |row, file| snapshot_row(row, file).map(drop));
     check.table("SELECT", PLAN_COLUMNS, "FROM plans", |row, file| plan_row(row, file).map(drop));
     check.table("SELECT", BLOB_COLUMNS, "FROM blobs", |row, file| blob_body(row, file).map(drop));
-    check.table("SELECT", ITERATION_COLUMNS, "FROM turns", |row, file| iteration_row(row, file).map(drop));
+    check.table("SELECT", ITERATION_COLUMNS, "FROM iterations", |row, file| iteration_row(row, file).map(drop));
     check.table("SELECT", INBOX_COLUMNS, "FROM inbox", |row, file| inbox_row(row, file).map(drop));
     let waits = "FROM waits JOIN runs ON runs.number = waits.run";
     check.table("SELECT", WAIT_COLUMNS, waits, |row, file| open_wait(row, file).map(drop));

@@ -38,7 +38,8 @@ impl StoreWrite for SqliteStore {
 
     fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError> {
         self.write(|transaction| {
-            let mut update = transaction.prepare_cached("UPDATE runs SET owner = NULL WHERE id = ?1 AND epoch = ?2")?;
+            let mut update =
+                transaction.prepare_cached("UPDATE runs SET owner = NULL WHERE id = ?1 AND owner_epoch = ?2")?;
             update.execute(params![run, owner_epoch])?;
             Ok(())
         })
@@ -89,7 +90,7 @@ impl SqliteStore {
             _ => {
                 let owner_epoch = standing.owner_epoch + 1;
                 let mut update = transaction
-                    .prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3, format = ?4 WHERE number = ?1")?;
+                    .prepare_cached("UPDATE runs SET owner = ?2, owner_epoch = ?3, format = ?4 WHERE number = ?1")?;
                 update.execute(params![standing.number, owner, owner_epoch, RUN_FORMAT])?;
                 Ok(ClaimResult::Owned { owner_epoch })
             }
@@ -114,7 +115,7 @@ struct RunHead {
 impl RunHead {
     fn read(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<RunHead>> {
         let mut select =
-            transaction.prepare_cached("SELECT number, owner, epoch, status, format FROM runs WHERE id = ?1")?;
+            transaction.prepare_cached("SELECT number, owner, owner_epoch, status, format FROM runs WHERE id = ?1")?;
         let found = select.query_row([run], |row| {
             let status: String = row.get(3)?;
             let ended = RunStatus::parse(&status).is_some_and(RunStatus::is_final);

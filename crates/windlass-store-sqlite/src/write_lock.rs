@@ -34,7 +34,7 @@ pub(crate) struct WriteGuard<'t, T> {
 impl<T> FairLock<T> {
     pub(crate) fn new(directory: &Path, timeout: Duration, content: T) -> FairLock<T> {
         FairLock {
-            gate: Mutex::new(LockFile::new(directory.join("turnstile.lock"))),
+            gate: Mutex::new(LockFile::new(directory.join("queue.lock"))),
             slot: Mutex::new(LockSlot { lock: LockFile::new(directory.join("writer.lock")), content }),
             timeout,
         }

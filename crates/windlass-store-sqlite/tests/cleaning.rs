@@ -114,7 +114,7 @@ fn kill_9_in_the_middle_of_cleaning_loses_nothing_that_is_needed() {
     assert!(kills >= 10, "only {kills} kills");
     clean(&store, || {});
     let rows = store.runs(&RunFilter::default(), None, u32::MAX).expect("read");
-    assert!(rows.iter().all(|row| !row.run.starts_with("old-")), "all that may go is gone");
+    assert!(rows.iter().all(|row| !row.run.starts_with("old-")), "everything removable is removed");
     let mut needed = std::collections::BTreeSet::new();
     needed.extend((0..40u64).flat_map(|number| [3 * number, 1_000 + number]));
     needed.extend((0..=kills as u64).flat_map(|life| [life * 2 % 120, 2_000 + life]));

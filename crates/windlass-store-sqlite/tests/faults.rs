@@ -127,7 +127,7 @@ fn a_foreign_file_is_refused_and_left_unchanged() {
     let cases: [(&str, Make<'_>, StoreErrorKind); 4] = [
         ("a text", &|file| fs::write(file, &text).expect("written"), StoreErrorKind::Damaged),
         ("nothing at all", &|file| fs::write(file, b"").expect("written"), StoreErrorKind::Version),
-        ("somebody else's database", &|file| make_foreign(file, 0, 0), StoreErrorKind::Version),
+        ("a database of another program", &|file| make_foreign(file, 0, 0), StoreErrorKind::Version),
         ("a store of the future", &|file| make_foreign(file, 0x5769_6E64, 999), StoreErrorKind::NeedsNewer),
     ];
     for (name, make, kind) in cases {
@@ -164,13 +164,13 @@ fn a_hanging_process_is_reported_and_does_not_damage_the_store() {
     let options = SqliteOptions { lock_timeout: Duration::from_millis(30), ..SqliteOptions::default() };
     let store = SqliteStore::open(scratch.path(), options).expect("the store opens");
     store.append(vec![creation("r")]).expect("append");
-    for name in ["turnstile.lock", "writer.lock"] {
+    for name in ["queue.lock", "writer.lock"] {
         let hanging = fs::File::open(scratch.join(name)).expect("a lock file");
         hanging.lock().expect("locked");
-        let error = store.append(vec![tick("r", 0, vec![1])]).expect_err("nobody can write");
+        let error = store.append(vec![tick("r", 0, vec![1])]).expect_err("the write lock is held");
         assert_eq!(error.kind, StoreErrorKind::Busy, "{error}");
         assert!(error.message.contains(name) && error.hint.is_some(), "{error:?}");
-        assert_eq!(store.run("r").expect("reading goes on").expect("a run").ticks, 0);
+        assert_eq!(store.run("r").expect("reading continues").expect("a run").ticks, 0);
     }
     let shell = rusqlite::Connection::open(store.file()).expect("a database shell");
     shell.execute_batch("BEGIN IMMEDIATE").expect("a transaction");

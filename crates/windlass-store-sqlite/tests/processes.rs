@@ -67,7 +67,7 @@ fn write_until_full(directory: &Path) {
     assert!(first.message.contains("may grow beyond"), "{first}");
     let again = store.append(vec![tick("r", next, body(next))]).expect_err("it is as full as before");
     assert_eq!(again.kind, StoreErrorKind::Full, "{again}");
-    assert_eq!(store.run("r").expect("whoever only reads needs no room").expect("a run").ticks, next);
+    assert_eq!(store.run("r").expect("reading needs no disk space").expect("a run").ticks, next);
     let unlimited = Rlimit { current: None, ..getrlimit(Resource::Fsize) };
     setrlimit(Resource::Fsize, unlimited).expect("the limit is raised");
     assert_eq!(
@@ -175,12 +175,12 @@ fn a_busy_writer_does_not_starve_a_second_process() {
         assert_eq!(verdict, InboxVerdict::Accepted { owner: Some(owner.clone()) });
     }
     assert_eq!(store.inbox("r", 1_000).expect("read").len(), MESSAGES);
-    let mut other = listening.join().expect("the busy writer goes on");
+    let mut other = listening.join().expect("the busy writer continues");
     other.read_acked(commits());
     other.kill();
     waits.sort();
     let (half, worst) = (waits[MESSAGES / 2], waits[MESSAGES - 1]);
-    println!("inbox_put beside a busy writer: half of them wait for {half} of its commits or fewer, one for {worst}");
+    println!("inbox_put next to a busy writer: half of them wait for {half} of its commits or fewer, one for {worst}");
     // Without the fair lock the busy writer goes first hundreds of times. Counting commits makes the test independent of
     // the machine's speed.
     assert!(half <= 30, "half of them wait for more than {half} commits");

@@ -59,7 +59,7 @@ impl StoreError {
     /// The error of every call after the first failed write or sync.
     pub fn stopped_by(first: &StoreError) -> StoreError {
         let message = format!("The store was stopped by an earlier error: {}", first.message);
-        let hint = "End this process, look at the disk, then start again: what was acknowledged is still there.";
+        let hint = "End this process, check the disk, then start again: acknowledged writes are intact.";
         StoreError { kind: StoreErrorKind::Stopped, message, file: first.file.clone(), hint: Some(hint.to_owned()) }
     }
 }

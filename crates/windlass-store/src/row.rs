@@ -114,7 +114,7 @@ impl RunBatch {
     pub(crate) fn size_bytes(&self) -> usize {
         let record = self.record.as_ref().map_or(0, |record| record.body.len());
         let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
-        let iterations: usize = self.iterations.iter().map(|turn| turn.body.len()).sum();
+        let iterations: usize = self.iterations.iter().map(|row| row.body.len()).sum();
         let blobs: usize = self.blobs.iter().map(|(_, body)| body.len()).sum();
         let sent: usize = self.send.iter().chain(&self.cancellations).map(|message| message.body.len()).sum();
         let waits: usize = self.waits.iter().flatten().map(|wait| wait.body.len()).sum();

@@ -143,7 +143,7 @@ impl GroupWriter {
         let working = shared.clone();
         let thread = std::thread::Builder::new().name("windlass-writer".to_owned()).spawn(move || working.run_thread());
         let thread = thread.map_err(|error| {
-            StoreError::new(StoreErrorKind::Stopped, format!("Could not start the thread that writes: {error}."))
+            StoreError::new(StoreErrorKind::Stopped, format!("Could not start the writer thread: {error}."))
         })?;
         Ok(GroupWriter { shared, thread_id: thread.thread().id(), thread: Some(thread) })
     }
@@ -280,7 +280,7 @@ impl WriterShared {
         let has_panicked = outcome.is_err();
         match &outcome {
             Ok(Ok(_)) => {}
-            Ok(Err(failed)) => warn!(batches = count, why = %failed, "commit failed"),
+            Ok(Err(failed)) => warn!(batches = count, error = %failed, "commit failed"),
             Err(_) => error!(batches = count, "commit panicked"),
         }
         send_replies(replies, outcome.unwrap_or_else(|_| Err(panic_error())));
@@ -356,7 +356,7 @@ impl Committer {
         outcome.and_then(|verdicts| match verdicts.len() == count {
             true => Ok(verdicts),
             false => {
-                let message = format!("The store gave {} verdicts for {count} batches.", verdicts.len());
+                let message = format!("The store returned {} verdicts for {count} batches.", verdicts.len());
                 Err(StoreError::new(StoreErrorKind::Damaged, message))
             }
         })
@@ -370,8 +370,8 @@ impl Committer {
 }
 
 fn panic_error() -> StoreError {
-    let message = "The thread that writes has panicked in a commit.";
-    StoreError::new(StoreErrorKind::Stopped, message).with_hint("Start again; this is a bug to report.")
+    let message = "The writer thread has panicked in a commit.";
+    StoreError::new(StoreErrorKind::Stopped, message).with_hint("Start again, and report this bug.")
 }
 
 fn send_replies(replies: Vec<CommitReply>, outcome: Result<Vec<BatchVerdict>, StoreError>) {

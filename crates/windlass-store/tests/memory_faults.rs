@@ -42,7 +42,7 @@ fn a_failed_write_or_sync_stops_the_store_for_good() {
             assert_eq!(error.kind, StoreErrorKind::Stopped);
             assert!(error.message.contains(&first.message), "it names the first error: {error}");
         }
-        assert_eq!(ticks_of(&store.crash(), "r"), 1, "what was acknowledged is there");
+        assert_eq!(ticks_of(&store.crash(), "r"), 1, "acknowledged writes are present");
     }
 }
 

@@ -19,29 +19,29 @@ const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::ForgetsTheLastWrite, "durable"),
     (Flaw::SyncsTwice, "durable"),
     (Flaw::StealsRuns, "one owner"),
-    (Flaw::KeepsRuns, "given back"),
-    (Flaw::AcceptsRepeats, "kept once"),
-    (Flaw::ForgetsRequests, "kept once"),
-    (Flaw::NeverConsumes, "kept once"),
+    (Flaw::KeepsRuns, "be released"),
+    (Flaw::AcceptsRepeats, "stored once"),
+    (Flaw::ForgetsRequests, "stored once"),
+    (Flaw::NeverConsumes, "stored once"),
     (Flaw::SkipsPartialRows, "any tick"),
     (Flaw::IgnoresSnapshotTick, "found by tick"),
-    (Flaw::NeverTrims, "way back"),
+    (Flaw::NeverTrims, "journal's position"),
     (Flaw::NeverTrimsIterations, "page by page"),
     (Flaw::LatestTimerFirst, "come due"),
     (Flaw::LosesEmptyBlobs, "by their hash"),
     (Flaw::OldestRunFirst, "newest first"),
-    (Flaw::IgnoresSearch, "what fits"),
-    (Flaw::CountsAll, "what fits"),
-    (Flaw::KeepsWaits, "wait for"),
+    (Flaw::IgnoresSearch, "exactly the matching"),
+    (Flaw::CountsAll, "exactly the matching"),
+    (Flaw::KeepsWaits, "open waits"),
     (Flaw::ChangesWhatItCan, "change together"),
     (Flaw::ForgetsRevisions, "change together"),
-    (Flaw::ConstantMark, "others notice"),
+    (Flaw::ConstantMark, "other processes notice"),
     (Flaw::ForgetsTheLastWrite, "crash takes nothing"),
     (Flaw::FindsNothing, "damage is noticed"),
-    (Flaw::RemovesAnything, "what is removed"),
-    (Flaw::RemovesOneByOne, "what is removed"),
-    (Flaw::NeverSweeps, "what is removed"),
-    (Flaw::LosesOtherBlobs, "what is removed"),
+    (Flaw::RemovesAnything, "removal deletes"),
+    (Flaw::RemovesOneByOne, "removal deletes"),
+    (Flaw::NeverSweeps, "removal deletes"),
+    (Flaw::LosesOtherBlobs, "removal deletes"),
 ];
 
 #[test]
@@ -60,7 +60,7 @@ fn every_guarantee_has_a_store_that_breaks_it() {
         }
     }
     let _ = std::panic::take_hook();
-    assert!(missed.is_empty(), "flaws that nobody noticed: {missed:?}");
+    assert!(missed.is_empty(), "flaws that no guarantee detected: {missed:?}");
     assert_eq!(covered.len(), STORE_GUARANTEES.len(), "every promise has a store that breaks it");
 }
 

@@ -171,7 +171,7 @@ fn submit_inline_commits_on_the_callers_thread_when_the_writer_is_idle() {
     writer.submit(tick("r", 1, vec![0]), reply(1, &sender));
     assert_eq!(gate.group(), 1);
     writer.submit_inline(tick("r", 2, vec![0]), reply(2, &sender));
-    assert!(answers.try_recv().is_err(), "somebody else is committing: handed over, not blocked");
+    assert!(answers.try_recv().is_err(), "another thread is committing: handed over, not blocked");
     gate.open();
     gate.open();
     let order: Vec<u64> = collect(&answers, 2).iter().map(|(number, _)| *number).collect();
@@ -223,7 +223,7 @@ fn a_panic_in_the_store_answers_every_caller() {
     writer.submit(tick("r", 2, vec![0]), reply(2, &sender));
     writer.submit_inline(tick("r", 3, vec![0]), reply(3, &sender));
     for (number, answer) in answered.into_iter().chain(collect(&answers, 2)) {
-        assert_eq!(answer.expect_err("nobody knows what became of it").kind, StoreErrorKind::Stopped, "{number}");
+        assert_eq!(answer.expect_err("the outcome is unknown").kind, StoreErrorKind::Stopped, "{number}");
     }
 }
 

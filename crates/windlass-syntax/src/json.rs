@@ -45,7 +45,7 @@ pub fn parse_json(source: &SourceText, limits: ParseLimits, diagnostics: &mut Di
 pub(crate) fn too_large(source: &SourceText, limits: ParseLimits) -> Option<Diagnostic> {
     // The actual size is unknown here: the caller may have stopped reading at the limit.
     let message = format!("the file has more than the {} bytes that a definition may have", limits.bytes);
-    let hint = "raise `limits.max_definition_bytes` in windlass.toml if this is meant";
+    let hint = "raise `limits.max_definition_bytes` in windlass.toml if this is intended";
     (source.text.len() > limits.bytes).then(|| Diagnostic::error(TOO_LARGE, Span::at(0), message).with_hint(hint))
 }
 
@@ -81,7 +81,7 @@ impl SpannedJsonParser<'_> {
             let message = format!("the file nests deeper than {}", self.max_depth);
             let problem = Diagnostic::error(TOO_DEEP, Span::new(self.at, self.at + 1), message);
             return Err(Box::new(
-                problem.with_hint("raise `limits.max_definition_depth` in windlass.toml if this is meant"),
+                problem.with_hint("raise `limits.max_definition_depth` in windlass.toml if this is intended"),
             ));
         }
         let start = self.at;
@@ -228,7 +228,7 @@ impl SpannedJsonParser<'_> {
             _ => {
                 let shown = &self.text[start..self.at];
                 let problem =
-                    Diagnostic::error(MALFORMED, Span::new(start, self.at), format!("`{shown}` is no escape"));
+                    Diagnostic::error(MALFORMED, Span::new(start, self.at), format!("`{shown}` is not a valid escape"));
                 return Err(Box::new(problem.with_hint("a backslash itself is written `\\\\`")));
             }
         })

@@ -60,7 +60,7 @@ fn typos_are_reported_at_their_position() {
         ("{\"a\": [1}", 1, 9, "expected `,` or `]`, found `}`", "does not match"),
         ("{\"a\": }", 1, 7, "a value is missing before `}`", "null"),
         ("{\"a\": \"b\n\"}", 1, 7, "the text is not closed", "missing"),
-        ("{\"a\": \"\\x\"}", 1, 8, "`\\x` is no escape", "backslash"),
+        ("{\"a\": \"\\x\"}", 1, 8, "`\\x` is not a valid escape", "backslash"),
         ("\"\\ud800\"", 1, 2, "this is not a Unicode character", "pairs"),
         ("\"\\u12\"", 1, 2, "this is not a Unicode character", "four"),
         ("01", 1, 1, "`01` is not a number", "leading zeros"),

@@ -16,8 +16,8 @@ pub fn program() -> PathBuf {
     if let Some(path) = std::env::var_os("WINDLASS_PROGRAM") {
         return path.into();
     }
-    let test = std::env::current_exe().expect("a test knows itself");
-    let folder = test.parent().and_then(Path::parent).expect("tests live in deps");
+    let test = std::env::current_exe().expect("the path of the test program");
+    let folder = test.parent().and_then(Path::parent).expect("test programs are in `deps`");
     let program = folder.join("windlass");
     assert!(
         program.exists(),

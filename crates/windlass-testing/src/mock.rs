@@ -6,11 +6,11 @@
 //!   "routes": [
 //!     {"method": "GET", "path": "/items", "query": {"page": "2"}, "replies": [{"body": {"items": []}}]},
 //!     {"path": "/jobs/*", "replies": [{"status": 202, "headers": {"Location": "/jobs/1"}}, {"body": "done"}]},
-//!     {"path": "/echo", "replies": [{"body": "$echo", "afterMs": 20}]}
+//!     {"path": "/echo", "replies": [{"body": "$echo", "after_ms": 20}]}
 //!   ],
 //!   "model": [
-//!     {"when": {"contains": "weather", "turn": 1}, "reply": "busy", "status": 429, "retryAfter": 1},
-//!     {"when": {"contains": "weather"}, "reply": {"sky": "blue"}, "usage": {"promptTokens": 5, "completionTokens": 2}},
+//!     {"when": {"contains": "weather", "turn": 1}, "reply": "busy", "status": 429, "retry_after": 1},
+//!     {"when": {"contains": "weather"}, "reply": {"sky": "blue"}, "usage": {"input_tokens": 5, "output_tokens": 2}},
 //!     {"reply": "I do not know."}
 //!   ]
 //! }
@@ -22,11 +22,11 @@
 //!   request: method, path, query, headers, body.
 //! - `model` replies to `POST …/chat/completions` and `POST …/v1/messages`, whole or as a stream. The first matching
 //!   rule replies. Its conditions are `step` and `model` (with `*` as wildcard), `role`, `turn`, `attempt`, `pass`,
-//!   `contains` (in any message), `lastContains` (in messages since the model's last one) and `tool` (an offered
+//!   `contains` (in any message), `last_contains` (in messages since the model's last one) and `tool` (an offered
 //!   tool). Step, role, turn and attempt come from the headers that agents send; without them, `turn` counts the
 //!   requests that match the rest of the rule, from 1.
 //! - A reply has `reply` (anything but text is sent as its JSON text) or `text`, `calls [{name, arguments}]`,
-//!   `usage`, `stop`, `afterMs`, `status` with `retryAfter`, or a `fault`: `truncated`, `malformed`, `hang`.
+//!   `usage`, `stop`, `after_ms`, `status` with `retry_after`, or a `fault`: `truncated`, `malformed`, `hang`.
 //!   `replies` has one entry per turn; an entry that is a list has one reply per attempt.
 
 mod body;

@@ -33,7 +33,7 @@ impl PostgresServer {
         let mut started = Err(String::new());
         // Another program may take the free port before the server binds it.
         for _ in 0..MAX_START_ATTEMPTS {
-            let folder = new_folder().map_err(|error| format!("there is no folder for Postgres: {error}"))?;
+            let folder = new_folder().map_err(|error| format!("could not create a folder for Postgres: {error}"))?;
             started = PostgresServer::start_in(&programs, &folder);
             if started.is_ok() {
                 break;
@@ -75,7 +75,7 @@ impl PostgresServer {
                 return Ok(());
             }
             if let Ok(Some(status)) = self.server.try_wait() {
-                return Err(format!("postgres ended at once ({status}): {}", self.log()));
+                return Err(format!("postgres exited immediately ({status}): {}", self.log()));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -43,7 +43,7 @@ impl Trial {
         let mut lines = BTreeMap::new();
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();
-            let [task, item, attempt] = words[..] else { panic!("a line that nobody wrote: {line}") };
+            let [task, item, attempt] = words[..] else { panic!("an unexpected line: {line}") };
             *lines.entry((task.to_owned(), item.to_owned(), attempt.parse().expect("a number"))).or_default() += 1;
         }
         lines

@@ -48,7 +48,7 @@ const DEFINITIONS: [(&str, &str); 6] = [
     ),
     (
         "loops",
-        r#"{"actions": {"turns": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 5)",
+        r#"{"actions": {"work": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 5)",
         "limit": {"count": 50, "timeout": "PT1H"}, "actions": {
             "call": {"type": "http", "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-@{variables('loopIndex')}"}},
             "slow": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=150"}, "runAfter": {"call": ["Succeeded"]}}}}}}"#,
@@ -215,10 +215,10 @@ fn a_thousand_active_runs_are_resumed() {
     assert_eq!(statuses.len(), RUNS, "none lost, none doubled");
     assert!(statuses.values().all(|status| ["running", "waiting", "paused"].contains(&status.as_str())));
     let still = statuses.values().filter(|status| *status == "paused").count();
-    assert_eq!(still, paused, "what was paused stays so");
+    assert_eq!(still, paused, "paused runs stay paused");
     let recovered: Vec<String> =
         read_log(folder.path()).into_iter().filter(|line| line.contains("\"recovered\"")).collect();
-    assert!(recovered.iter().any(|line| line.contains("\"set_aside\":0")), "{recovered:?}");
+    assert!(recovered.iter().any(|line| line.contains("\"quarantined\":0")), "{recovered:?}");
 }
 
 /// Running calls may end when the server is asked to stop; the next server does not repeat them.
@@ -246,7 +246,7 @@ fn a_graceful_stop_drains_running_calls() {
     drop(called);
     let status = server.wait_for_exit();
     assert!(status.success(), "{status}");
-    assert_eq!(service.requests(), 0, "nothing new was begun");
+    assert_eq!(service.requests(), 0, "nothing new was started");
     let server = ServerProcess::start(folder.path(), &[]);
     let mut client = server.client();
     wait_until(|| client.statuses()["r"] == "succeeded");

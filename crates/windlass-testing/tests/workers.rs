@@ -22,13 +22,13 @@ const SHORT_LEASE_SECONDS: u64 = 5;
 const LONG_LEASE_SECONDS: u64 = 60;
 
 /// Sequential iterations: each has a counted effect and a pause during which something can happen.
-const CALLS: &str = r#"{"actions": {"turns": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 50)",
+const CALLS: &str = r#"{"actions": {"work": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 50)",
     "limit": {"count": 100, "timeout": "PT1H"}, "actions": {
         "call": {"type": "http", "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-@{variables('loopIndex')}"}},
         "slow": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=20"}, "runAfter": {"call": ["Succeeded"]}}}}}}"#;
 
 /// Concurrent iterations: each writes a line with its key.
-const LINES: &str = "metadata: {name: lines}\nworkflow:\n- step: turns\n  \
+const LINES: &str = "metadata: {name: lines}\nworkflow:\n- step: work\n  \
     loop: {in: '{{ range(50) | list }}', iterator: n, spec: {mode: parallel, max_in_flight: 6}}\n  \
     tool:\n    kind: shell\n    cmds: |\n      echo \"$WINDLASS_KEY {{ n }}\" >> FILE; sleep 0.05\n";
 
@@ -86,7 +86,7 @@ impl TestSetup {
         let mut times: BTreeMap<String, u64> = BTreeMap::new();
         let lines = std::fs::read_to_string(self.lines_file()).unwrap_or_default();
         let lines = lines.lines().map(|line| {
-            let (key, iteration) = line.split_once(' ').expect("a key and a turn");
+            let (key, iteration) = line.split_once(' ').expect("a key and an iteration");
             (format!("line {iteration}"), key.to_owned(), 1)
         });
         let calls = self.service.effects().into_iter().map(|effect| (effect.path, effect.key, effect.times));
@@ -117,12 +117,12 @@ impl TestSetup {
         for run in ["calls", "lines"] {
             let detail = client.get(&format!("/api/v1/runs/{run}"));
             assert_eq!(detail["status"], "succeeded", "{run}: {}\n{}", detail["error"], logs());
-            let page = client.get(&format!("/api/v1/runs/{run}/turns?loop=turns&limit=1000"));
+            let page = client.get(&format!("/api/v1/runs/{run}/iterations?loop=work&limit=1000"));
             assert_eq!(page["total"], ITERATIONS, "{run}");
             let numbers: BTreeSet<u64> =
-                items(&page["turns"]).map(|iteration| number(&iteration["iteration"])).collect();
-            let good = items(&page["turns"]).filter(|iteration| iteration["status"] == "succeeded").count();
-            assert_eq!((numbers.len(), good), (ITERATIONS, ITERATIONS), "{run}: every turn once: {page}");
+                items(&page["iterations"]).map(|iteration| number(&iteration["iteration"])).collect();
+            let good = items(&page["iterations"]).filter(|iteration| iteration["status"] == "succeeded").count();
+            assert_eq!((numbers.len(), good), (ITERATIONS, ITERATIONS), "{run}: every iteration once: {page}");
         }
         self.effects()
     }
@@ -143,7 +143,7 @@ fn number(value: &Value) -> u64 {
 fn leased_jobs(client: &mut TestClient, worker: &str) -> Vec<Value> {
     let workers = client.get("/api/v1/workers");
     let named = items(&workers["items"]).find(|item| item["name"] == worker);
-    named.into_iter().flat_map(|item| items(&item["held"])).cloned().collect()
+    named.into_iter().flat_map(|item| items(&item["leases"])).cloned().collect()
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn workers_reconnect_to_a_server_restarted_on_its_port() {
         let (status, log) = worker.wait_for_exit();
         assert!(status.success(), "{status}: {log}");
         // A worker without a free slot may have sent no request in the meantime.
-        assert_eq!(log.contains("the server is away"), log.contains("the server is back"), "{log}");
+        assert_eq!(log.contains("the server is unreachable"), log.contains("connected again"), "{log}");
     }
 }
 
@@ -212,7 +212,7 @@ fn a_worker_asked_to_stop_finishes_its_jobs() {
     let (status, log) = first.wait_for_exit();
     assert!(status.success() && log.contains("drained"), "{status}: {log}");
     let workers = client.get("/api/v1/workers");
-    assert!(items(&workers["items"]).all(|worker| worker["name"] != "first"), "it has left: {workers}");
+    assert!(items(&workers["items"]).all(|worker| worker["name"] != "first"), "it has deregistered: {workers}");
     let times = world.finish(&mut client, &[&second]);
     assert!(times.values().all(|times| *times == 1), "nothing was done again: {times:?}");
 }
@@ -238,7 +238,7 @@ impl TwiceStartedJob {
         let server = world.server(0);
         let mut client = server.client();
         client.register("waits", &WAITS.replace("DIR", &world.path().display().to_string()));
-        let proxy = RecordingProxy::start(([127, 0, 0, 1], server.port()).into()).expect("a wire");
+        let proxy = RecordingProxy::start(([127, 0, 0, 1], server.port()).into()).expect("a proxy");
         let first = WorkerProcess::start(world.path(), "first", &proxy.url(), &server.token(), WORKER_ARGS);
         let (status, body) = client.start("waits", "r", &json!({})).expect("an answer");
         assert_eq!(status, 202, "{body}");
@@ -265,13 +265,13 @@ impl TwiceStartedJob {
         let second = self.world.worker(&self.server, "second");
         wait_until(|| self.keys().len() == 2);
         let given = leased_jobs(&mut self.client, "second");
-        assert_eq!((given.len(), given[0]["epoch"].as_u64()), (1, Some(1)), "{given:?}");
+        assert_eq!((given.len(), given[0]["lease_epoch"].as_u64()), (1, Some(1)), "{given:?}");
         second
     }
 
     /// Asserts that the report of the second worker is the result, and that both had the same key.
     fn assert_second_result_wins(&mut self) {
-        assert_eq!(self.client.statuses()["r"], "running", "the first one's result was not taken");
+        assert_eq!(self.client.statuses()["r"], "running", "the stale result was rejected");
         self.go(2);
         wait_until(|| self.client.statuses()["r"] == "succeeded");
         let detail = self.client.get("/api/v1/runs/r").to_string();

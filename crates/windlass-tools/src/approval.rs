@@ -32,21 +32,21 @@ pub struct Approval {
 
 #[derive(Debug, Error)]
 pub enum ApprovalError {
-    #[error("the answer does not fit what is asked: {}", format_violations(.0))]
+    #[error("the answer does not match the schema: {}", format_violations(.0))]
     SchemaViolations(Vec<SchemaViolation>),
-    #[error("whether the answer fits cannot be found out: {0}")]
+    #[error("the answer cannot be validated: {0}")]
     ValidationFailed(String),
-    #[error("whether the answer fits cannot be found out: the schema of the question cannot be used: {0}")]
+    #[error("the answer cannot be validated: the schema of the question cannot be used: {0}")]
     InvalidSchema(String),
-    #[error("there is no answer, and run `{0}` does not say that `{1}` needs none")]
+    #[error("no answer given, but `{1}` of run `{0}` requires one")]
     MissingAnswer(String, String),
     #[error("run `{0}` does not ask for `{1}`")]
     NotFound(String, String),
-    #[error("run `{0}` asks for `{1}` at several places: {2}")]
+    #[error("`{1}` of run `{0}` is ambiguous; open approvals: {2}")]
     Ambiguous(String, String, String),
-    #[error("`{1}` of run `{0}` is answered already, and not so: the first answer counts")]
+    #[error("`{1}` of run `{0}` already has a different answer: the first answer counts")]
     Conflict(String, String),
-    #[error("`{1}` of run `{0}` is answered already: the first answer counts")]
+    #[error("`{1}` of run `{0}` already has an answer: the first answer counts")]
     AlreadyAnswered(String, String),
     #[error(transparent)]
     Runtime(#[from] RuntimeError),

@@ -48,7 +48,7 @@ impl Credential {
         }
         // The text is a secret: even the parser's message could repeat parts of it.
         let value = parse_json(text).map_err(|error| {
-            bad_input(format!("the credential is no JSON (line {}, column {})", error.line, error.column))
+            bad_input(format!("the credential is not valid JSON (line {}, column {})", error.line, error.column))
         })?;
         Ok(Credential::from_map(value.as_map().unwrap_or(&Map::new())))
     }
@@ -176,7 +176,7 @@ impl Credentials for NamedCredentials {
         Err(match self.reason.as_ref().and_then(|reason| reason(&variable)) {
             Some(reason) => error(format!("the credential `{shown}` cannot be used: {reason}"))
                 .hint("set it before the run is started or resumed"),
-            None => error(format!("the credential `{shown}` is not known here")).hint(format!(
+            None => error(format!("the credential `{shown}` is unknown here")).hint(format!(
                 "put `{shown}` into [auth] of windlass.toml, or set {variable} to a URL or a JSON object"
             )),
         })
@@ -219,7 +219,7 @@ mod tests {
         let explained = test_credentials().with_reasons(|variable| Some(format!("{variable} wants PGPW")));
         let error = explained.find("other").unwrap_err();
         assert_eq!(&*error.message, "the credential `other` cannot be used: WINDLASS_AUTH_OTHER wants PGPW");
-        assert!(test_credentials().find("bad").unwrap_err().message.contains("the credential `bad` is no JSON"));
+        assert!(test_credentials().find("bad").unwrap_err().message.contains("the credential `bad` is not valid JSON"));
     }
 
     #[test]

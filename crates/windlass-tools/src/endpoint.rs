@@ -51,7 +51,7 @@ impl EndpointTool {
 fn parse_method(name: &str) -> Result<Method, ErrorInfo> {
     let usable = Method::from_bytes(name.trim().to_ascii_uppercase().as_bytes()).ok();
     usable.filter(|method| *method != Method::CONNECT).ok_or_else(|| {
-        let message = "the endpoint's method in the settings is none";
+        let message = "the endpoint's `method` in the settings is not an HTTP method";
         ErrorInfo::new("BadEndpoint", "input", message).hint("POST, PUT, PATCH, GET or DELETE")
     })
 }
@@ -95,7 +95,7 @@ impl Inner {
     /// again; only the address of the result is persisted in between.
     fn poll<'a>(&'a self, input: &'a Value) -> Result<ConfiguredRequest<'a>, ErrorInfo> {
         let url = input.get("at").and_then(Value::as_str).ok_or_else(|| {
-            ErrorInfo::new("BadEndpoint", "tool", "there is nothing to go on with: this is a fault of the engine")
+            ErrorInfo::new("BadEndpoint", "tool", "the follow-up address is missing; this is a bug in the engine")
         })?;
         let own = input.get("own").and_then(Value::as_bool) == Some(true);
         let headers = if own { self.endpoint.headers.as_slice() } else { &[] };

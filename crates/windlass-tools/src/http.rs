@@ -43,7 +43,7 @@ pub use stream::StreamedReply;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "http",
-    description: "Sends one HTTP request, follows redirects and accepted requests, gives the reply.",
+    description: "Sends one HTTP request, follows redirects and polls accepted (202) requests, and returns the reply.",
     inputs: &[
         required("uri", "text", "the address; `url` is the same"),
         field("method", "text", "GET if not given"),
@@ -53,8 +53,8 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         field("body", "any", "text as it is, anything else as JSON; $content, $formdata, $multipart"),
         field("authentication", "object", "{type: Basic, username, password} or {type: Raw, value}"),
         field("timeout", "number | text", "seconds or PT30S"),
-        field("redirect", "text | number", "follow, manual, or at most how many"),
-        field("async", "boolean", "false: a 202 is an answer like any other"),
+        field("redirect", "text | number", "follow, manual, or the maximum number"),
+        field("async", "boolean", "false: a 202 is an ordinary reply"),
     ],
     outputs: &[
         field("statusCode", "number", "200"),
@@ -62,7 +62,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         field("body", "any", "JSON as data, text as text, bytes as {$content-type, $content}"),
     ],
     errors: &[
-        ("http", "a status that is no success is the code; the reply is kept"),
+        ("http", "the code is a status that is not a success; the reply is kept"),
         ("connection", "no reply"),
         ("timeout", "no complete reply in time"),
         ("input", "the request cannot be sent"),

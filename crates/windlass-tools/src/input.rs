@@ -66,7 +66,7 @@ pub(crate) fn parse_duration(value: &Value) -> Result<Duration, ErrorInfo> {
         Value::Str(text) => Duration::parse_iso(text).or_else(|| text.trim().parse().ok().map(seconds)),
         value => value.as_f64().map(seconds),
     };
-    let problem = || bad_input("`timeout` is no span of time").hint("give seconds, or `PT30S`; more than zero");
+    let problem = || bad_input("`timeout` is not a duration").hint("give seconds, or `PT30S`; more than zero");
     span.filter(|span| *span > Duration::ZERO).ok_or_else(problem)
 }
 
@@ -94,9 +94,8 @@ impl CallStopReason {
     pub(crate) fn error(self, what: &str) -> ErrorInfo {
         match self {
             CallStopReason::Timeout(limit) => {
-                ErrorInfo::new("timeout", "timeout", format!("{what} did not end within {limit:?}")).hint(
-                    "`timeout` says how long it may take; without it, `limits.default_tool_time` in windlass.toml",
-                )
+                ErrorInfo::new("timeout", "timeout", format!("{what} did not end within {limit:?}"))
+                    .hint("`timeout` sets the time limit; without it, `limits.default_tool_time` in windlass.toml")
             }
             CallStopReason::Cancelled => ErrorInfo::new("Cancelled", "cancelled", format!("{what} was cancelled")),
         }

@@ -20,19 +20,19 @@ use crate::secret::{Redactor, Secret};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "model",
-    description: "Asks a language model that the settings name.",
+    description: "Calls the language model of the settings.",
     inputs: &[
-        field("prompt", "any", "what is asked; no text is JSON"),
-        field("systemPrompt", "text", "what the model is told first"),
-        field("messages", "array", "a conversation before the prompt: {role, content}"),
-        field("model", "text", "another one than the settings say"),
+        field("prompt", "any", "the question; a value that is not text is sent as JSON"),
+        field("systemPrompt", "text", "the system message"),
+        field("messages", "array", "the conversation before the prompt: {role, content}"),
+        field("model", "text", "another model than that of the settings"),
         field("temperature, topP, maxTokens", "number", "as the model's interface has them"),
-        field("responseFormat", "object", "a schema that the reply must fit"),
+        field("responseFormat", "object", "a schema that the reply must match"),
     ],
     outputs: &[
-        field("body", "any", "the reply as data if it is JSON, else its text"),
-        field("content", "text", "the reply as it came"),
-        field("model, finishReason", "text", "which model, and why it stopped"),
+        field("body", "any", "the reply parsed as JSON if possible, else its text"),
+        field("content", "text", "the text of the reply"),
+        field("model, finishReason", "text", "the model, and the reason why it stopped"),
         field("usage", "object", "promptTokens, completionTokens, totalTokens"),
     ],
     errors: &[("http", "the service refused"), ("connection", "no reply"), ("timeout", "no complete reply in time")],

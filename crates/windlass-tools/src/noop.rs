@@ -12,7 +12,7 @@ use crate::registry::ToolRegistration;
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "noop",
     description: "Does nothing.",
-    inputs: &[field("(anything)", "any", "what it gives back")],
+    inputs: &[field("(anything)", "any", "the value to return")],
     outputs: &[field("(the same)", "any", "its input")],
     errors: &[],
 };

@@ -33,15 +33,15 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     inputs: &[
         field("auth", "text | object", "the alias of a credential: `postgres` if not given"),
         required("statements", "array", "{sql, params}; params are the values of $1, $2, …, typed by the statement"),
-        field("numbered", "boolean", "also give command_0, command_1, …"),
-        field("timeout", "number | text", "seconds or PT30S; then the server is told to cancel"),
+        field("numbered", "boolean", "also return command_0, command_1, …"),
+        field("timeout", "number | text", "seconds or PT30S; then a cancel request is sent to the server"),
     ],
     outputs: OUTPUTS,
     errors: &[
         ("pg", "the server refused: the code is the SQLSTATE; facts.pg has code, message, detail"),
-        ("connection", "the server cannot be reached, or went away"),
+        ("connection", "the server cannot be reached, or the connection was lost"),
         ("timeout", "it took too long"),
-        ("auth", "the alias is not known here"),
+        ("auth", "the alias is unknown here"),
         ("input", "a value does not fit the type of its parameter"),
     ],
 };

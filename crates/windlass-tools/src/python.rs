@@ -21,7 +21,7 @@ use pool::{InterpreterError, InterpreterPool};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "python",
-    description: "Runs Python code with the python3 of this machine, in an interpreter that is kept warm.",
+    description: "Runs Python code with the python3 of this machine, in a pooled interpreter.",
     inputs: &[
         required("code", "text", "assigns `result`, returns, has `def main(...)`, or is one expression"),
         field("args", "object", "values, each a variable of the code; all together as `input_data`"),
@@ -32,7 +32,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     outputs: &[field(
         "(the result)",
         "any",
-        "as JSON; dates as text, Decimal as a number, bytes as base64, sets as arrays; what was printed is meta.stdout",
+        "as JSON; dates as text, Decimal as a number, bytes as base64, sets as arrays; printed text is in meta.stdout",
     )],
     errors: &[
         ("python", "an exception: its type is the code; facts.py has exception, exception_type, line, traceback"),
@@ -140,8 +140,8 @@ fn interpreter_error_info(pool: &InterpreterPool, broken: InterpreterError) -> E
             ErrorInfo::new("NoPython", "python", format!("`{program}` cannot be started: {error}"))
         }
         InterpreterError::UnexpectedOutput => {
-            let message = "the interpreter sent something else than the answer to this call, and was killed";
-            ErrorInfo::new("InterpreterStrayed", "python", message)
+            let message = "the interpreter wrote unexpected output instead of its reply and was killed";
+            ErrorInfo::new("InterpreterProtocolError", "python", message)
                 .hint("the code wrote to a file descriptor that it had not opened")
         }
         InterpreterError::Died { how, stderr_tail: last_words } => {
@@ -156,7 +156,7 @@ fn interpreter_error_info(pool: &InterpreterPool, broken: InterpreterError) -> E
 
 /// Returns the printed text for `meta`.
 fn meta(reply: &Value) -> Value {
-    let cut = reply.get("cut").map(|cut| ("stdout_cut", cut.clone()));
+    let cut = reply.get("cut").map(|cut| ("stdout_truncated", cut.clone()));
     let printed = reply.get("printed").map(|text| match (text.as_str(), &cut) {
         (Some(part), Some(_)) => ("stdout", Value::from(call_redaction().redact_truncated_end(part))),
         _ => ("stdout", text.clone()),

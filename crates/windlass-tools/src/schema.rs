@@ -78,10 +78,10 @@ impl CompiledSchema {
         check: impl FnOnce(&Validator, &Json) -> T + Send + 'static,
     ) -> Result<T, String> {
         let Ok(json) = serde_json::to_value(arguments) else {
-            return Err("they cannot be checked".to_owned());
+            return Err("the value cannot be converted to JSON".to_owned());
         };
         if ABANDONED_CHECKS.load(Ordering::SeqCst) >= MAX_ABANDONED_CHECKS {
-            return Err("they cannot be checked, because other checks do not end".to_owned());
+            return Err("validation unavailable: too many abandoned checks are still running".to_owned());
         }
         let validator = self.0.clone();
         let (done, receiver) = oneshot::channel();
@@ -94,14 +94,14 @@ impl CompiledSchema {
             let _ = done.send(result);
         };
         if std::thread::Builder::new().name("schema check".to_owned()).stack_size(STACK_BYTES).spawn(task).is_err() {
-            return Err("they cannot be checked: there is no thread for it".to_owned());
+            return Err("validation unavailable: no thread could be started".to_owned());
         }
         match tokio::time::timeout(limit, receiver).await {
             Ok(Ok(result)) => Ok(result),
-            Ok(Err(_)) => Err("they could not be checked".to_owned()),
+            Ok(Err(_)) => Err("the check ended without a result".to_owned()),
             Err(_) => {
                 abandoned.mark_abandoned();
-                Err(format!("whether they fit could not be found out within {limit:?}"))
+                Err(format!("validation did not finish within {limit:?}"))
             }
         }
     }
@@ -191,7 +191,7 @@ mod tests {
         let deep = |levels| parse_json(&(r#"{"a":"#.repeat(levels) + "{}" + &"}".repeat(levels))).unwrap();
         assert!(schema.problems(&deep(3), 5).await.unwrap().contains("is not valid under any"));
         let late = schema.problems_within(Duration::from_millis(20), &deep(60), 5).await.unwrap();
-        assert_eq!(late, "whether they fit could not be found out within 20ms");
+        assert_eq!(late, "validation did not finish within 20ms");
     }
 
     #[test]

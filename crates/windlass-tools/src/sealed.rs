@@ -53,7 +53,7 @@ impl<T: Tool> Tool for SealedInputTool<T> {
 
 /// Returns the inputs with every sealed text inserted, and the redaction of the opened secrets.
 fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redactor), ErrorInfo> {
-    let invalid = || bad_input("`sealed` says nothing that can be opened");
+    let invalid = || bad_input("`sealed` has no entry that can be opened");
     let mut map = input.as_map().cloned().unwrap_or_default();
     let notes = map.remove(SEALED);
     let mut opened = Value::map(map);
@@ -89,7 +89,7 @@ fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redactor
 
 fn secret(piece: &Value, credentials: &dyn Credentials) -> Result<String, ErrorInfo> {
     let text = |name: &str| piece.get(name).and_then(Value::as_str);
-    let alias = text("credential").ok_or_else(|| bad_input("the name of a credential is no text"))?;
+    let alias = text("credential").ok_or_else(|| bad_input("the name of a credential is not a text"))?;
     credential_field(alias, text("field").unwrap_or_default(), credentials)
 }
 
@@ -208,7 +208,7 @@ mod tests {
     async fn a_tool_is_not_called_if_a_secret_cannot_be_opened() {
         for (input, code) in [
             (
-                r#"{"a": null, "sealed": [{"at": ["a"], "parts": [{"credential": "nobody", "field": "x"}]}]}"#,
+                r#"{"a": null, "sealed": [{"at": ["a"], "parts": [{"credential": "missing", "field": "x"}]}]}"#,
                 "UnknownCredential",
             ),
             (

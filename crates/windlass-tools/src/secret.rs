@@ -210,7 +210,7 @@ impl Redactor {
     }
 }
 
-const WARNING: &str = "a secret of the settings has fewer than 8 characters, too few to be struck out of replies";
+const WARNING: &str = "a configured secret has fewer than 8 characters, too few to be redacted from replies";
 
 fn with_warning(hint: Option<Arc<str>>) -> Arc<str> {
     match hint {

@@ -147,11 +147,11 @@ impl Inner {
     /// Without the key the references would be sent to a service as plain text.
     fn can_open(&self, sealed_by: Option<&str>) -> Result<(), ErrorInfo> {
         let (Some(theirs), own) = (sealed_by, self.seals.key_fingerprint()) else { return Ok(()) };
-        let hint = "WINDLASS_SEAL_KEY of the worker must be the text of the file seal.key in the server's store";
+        let hint = "WINDLASS_SEAL_KEY of the worker must be the content of the file seal.key in the server's store";
         let message = match own.as_deref() {
             Some(own) if own == theirs => return Ok(()),
-            Some(_) => "the input holds references to secrets, and this worker's key is not that of the server",
-            None => "the input holds references to secrets, and this worker has no key to open them",
+            Some(_) => "the input has secret references, but this worker's seal key differs from the server's",
+            None => "the input has secret references, but this worker has no seal key to open them",
         };
         Err(ErrorInfo::new("NoSealKey", "auth", message).hint(hint))
     }

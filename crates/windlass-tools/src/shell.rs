@@ -22,31 +22,35 @@ use crate::secret::call_redaction;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "shell",
-    description: "Runs a shell text or a program and gives its output.",
+    description: "Runs a shell command or a program and returns its output.",
     inputs: &[
-        field("command", "text", "a text for the shell; values come as \"$NAME\" from `values`"),
-        field("cmds", "array of text", "several such texts, one after the other, until one fails"),
+        field("command", "text", "a shell command; values come as \"$NAME\" from `values`"),
+        field("cmds", "array of text", "several shell commands, run in order until one fails"),
         field("argv", "array", "a program and its arguments, without a shell"),
-        field("values", "object", "values for the text, each a variable of the environment; no text is JSON"),
+        field(
+            "values",
+            "object",
+            "values for the text, each an environment variable; a value that is not text is passed as JSON",
+        ),
         field(
             "env",
             "object",
-            "more variables; otherwise there are PATH, HOME, LANG and WINDLASS_KEY, _RUN, _ATTEMPT, _WARDEN",
+            "more variables; otherwise there are PATH, HOME, LANG and WINDLASS_KEY, _RUN, _ATTEMPT, _PROCESS_MARK",
         ),
-        field("shell", "text", "which shell reads the text: `sh` if not given"),
+        field("shell", "text", "the shell that runs the command: `sh` if not given"),
         field("cwd", "text", "the folder to run in"),
-        field("stdin", "any", "what the program reads; no text is JSON"),
-        field("timeout", "number | text", "seconds or PT30S; then all it has started is killed"),
+        field("stdin", "any", "the standard input; a value that is not text is passed as JSON"),
+        field("timeout", "number | text", "seconds or PT30S; then the process and its children are killed"),
     ],
     outputs: &[
-        field("stdout", "text", "what it wrote, up to the limit"),
-        field("stderr", "text", "what it wrote as errors, up to the limit"),
+        field("stdout", "text", "its standard output, up to the limit"),
+        field("stderr", "text", "its standard error, up to the limit"),
         field("exit_code", "number", "0 is success; 128 and the signal's number if a signal ended it"),
     ],
     errors: &[
         ("shell", "`exit_N`: it ended with N; the output is kept"),
         ("timeout", "it was killed"),
-        ("input", "what it is given cannot be run"),
+        ("input", "the input cannot be run"),
     ],
 };
 
@@ -131,7 +135,7 @@ async fn run(options: &ShellOptions, call: &ToolCall) -> Result<TaskOutcome, Err
     output.insert("stderr", err.text());
     output.insert("exit_code", status.map(|status| i64::from(exit_code(status))));
     let meta = match out.truncated || err.truncated {
-        true => Value::object([("stdout_cut", out.truncated), ("stderr_cut", err.truncated)]),
+        true => Value::object([("stdout_truncated", out.truncated), ("stderr_truncated", err.truncated)]),
         false => Value::Null,
     };
     Ok(TaskOutcome { error, meta, ..TaskOutcome::success(Value::map(output)) })
@@ -215,7 +219,7 @@ fn shell_text(input: &ToolInput<'_>) -> Result<String, ErrorInfo> {
         (Some(command), _) => command.to_owned(),
         (None, Some(commands)) => {
             let lines: Option<Vec<&str>> = commands.iter().map(Value::as_str).collect();
-            lines.ok_or_else(|| bad_input("`cmds` of `shell` has an entry that is no string"))?.join("\n")
+            lines.ok_or_else(|| bad_input("`cmds` of `shell` has an entry that is not a string"))?.join("\n")
         }
         (None, None) => String::new(),
     };
@@ -248,7 +252,9 @@ fn build_environment(
                     .hint("letters, digits and `_`, no digit first"));
             }
             if text.contains('\0') {
-                return Err(bad_input(format!("`{name}` in `{field}` holds a NUL, which no variable can")));
+                return Err(bad_input(format!(
+                    "`{name}` in `{field}` contains a NUL character, which a variable cannot"
+                )));
             }
             all.insert(name.to_string(), text);
         }

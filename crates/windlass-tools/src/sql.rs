@@ -25,7 +25,7 @@ pub(crate) struct SqlEntry<'a> {
 
 pub(crate) const OUTPUTS: &[ToolField] = &[
     field("rows", "array of objects", "the rows of the last statement"),
-    field("rowcount", "number", "how many rows the last statement gave or changed"),
+    field("rowcount", "number", "the number of rows that the last statement returned or changed"),
     field("columns", "array of text", "the names of its columns"),
     field("commands", "array of objects", "with several statements: rows, rowcount and columns of each"),
     field("command_0", "object", "with `numbered`: those of the first; command_1 those of the second"),
@@ -42,7 +42,7 @@ pub(crate) fn entries<'a>(input: &ToolInput<'a>) -> Result<Vec<SqlEntry<'a>>, Er
         }
         let one = (|| {
             let sql = entry.as_str().or_else(|| entry.get("sql").and_then(Value::as_str));
-            let sql = sql.ok_or_else(|| bad_input("a statement has no text `sql`").hint(hint))?;
+            let sql = sql.ok_or_else(|| bad_input("a statement has no `sql`").hint(hint))?;
             let params = match entry.get("params") {
                 None | Some(Value::Null) => Cow::Borrowed(&[][..]),
                 Some(Value::List(params)) => Cow::Borrowed(params.as_slice()),
@@ -62,7 +62,7 @@ pub(crate) fn entries<'a>(input: &ToolInput<'a>) -> Result<Vec<SqlEntry<'a>>, Er
 /// Expands `{sqls, each}`: the statements once per item of `each`, which contains the values of each statement.
 /// `each` may be JSON text.
 fn expand_each(entry: &Value) -> Result<Vec<SqlEntry<'_>>, ErrorInfo> {
-    let wrong = || bad_input("`each` is no array with an array of values for each of `sqls`");
+    let wrong = || bad_input("`each` is not an array with an array of values for each of `sqls`");
     let parsed = match entry.get("each") {
         Some(Value::Str(text)) => parse_json(text).map_err(|_| wrong())?,
         Some(value) => value.clone(),
@@ -160,7 +160,7 @@ impl SqlLimits {
 }
 
 pub(crate) fn too_large(max_bytes: usize) -> ErrorInfo {
-    let message = format!("the statement gives more than {max_bytes} bytes of rows");
+    let message = format!("the statement returns more than {max_bytes} bytes of rows");
     ErrorInfo::new("ResultTooLarge", "limit", message)
         .hint("ask for less: a page, fewer columns; or raise `limits.max_sql_result_bytes` in windlass.toml")
 }

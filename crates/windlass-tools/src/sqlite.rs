@@ -22,15 +22,19 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "sqlite",
     description: "Runs SQL statements over an SQLite database, all of a call in one transaction.",
     inputs: &[
-        required("database", "text", "the path of the file, made if it is not there, or :memory: for this call alone"),
+        required(
+            "database",
+            "text",
+            "the path of the file, created if missing, or :memory: for a database of this call only",
+        ),
         required("statements", "array", "{sql, params}; params for $1, ?1 or ?; without params several statements"),
-        field("numbered", "boolean", "also give command_0, command_1, …"),
+        field("numbered", "boolean", "also return command_0, command_1, …"),
         field("timeout", "number | text", "seconds or PT30S; then the statement is interrupted"),
     ],
     outputs: OUTPUTS,
     errors: &[
         ("sqlite", "the statement failed: SQLITE_CONSTRAINT…"),
-        ("limit", "the rows are too many bytes"),
+        ("limit", "the rows have too many bytes"),
         ("timeout", "no complete reply in time"),
         ("input", ""),
     ],
@@ -159,7 +163,7 @@ fn bind_values(statement: &mut Statement<'_>, entry: &SqlEntry<'_>) -> Result<()
         })?;
         let shown = name.as_deref().unwrap_or("?");
         if matches!(given, Value::List(_)) && is_sole_in_operand(entry.sql, shown) {
-            let message = format!("the value of `{shown}` is an array, which `IN ({shown})` would take for one text");
+            let message = format!("the value of `{shown}` is an array, which `IN ({shown})` would treat as one text");
             return Err(bad_input(message).hint("write `IN (SELECT value FROM json_each({{ … }}))`"));
         }
         let problem = |error: Error| bad_input(format!("parameter {position}: {error}"));

@@ -18,7 +18,7 @@ fn input(database: &str, sql: &str, params: &str) -> String {
 }
 
 async fn in_memory(sql: &str, params: &str) -> windlass_core::TaskOutcome {
-    ask(&DuckdbTool::new(), &input(":memory:", sql, params)).await
+    call_tool(&DuckdbTool::new(), &input(":memory:", sql, params)).await
 }
 
 /// A temporary folder per test, removed on drop.
@@ -60,7 +60,7 @@ async fn values_go_in_and_come_out() {
     ];
     for (sql, params, expected) in table {
         let outcome = in_memory(sql, params).await;
-        assert_eq!(part(&outcome, "rows"), expected, "{sql}: {}", told(&outcome));
+        assert_eq!(part(&outcome, "rows"), expected, "{sql}: {}", summary(&outcome));
     }
 }
 
@@ -77,10 +77,10 @@ async fn exact_numbers_stay_exact() {
             ("sql", Value::from("select $1 + 0.01 as x")),
             ("params", Value::list(vec![Value::Big(given.into())])),
         ]);
-        let mut asked = call("{}");
-        asked.input = Value::object([("database", ":memory:".into()), ("statements", Value::list(vec![entry]))]);
-        let outcome = DuckdbTool::new().call(asked).await;
-        assert_eq!(part(&outcome, "rows"), format!("[{{\"x\":{expected}}}]"), "{given}: {}", told(&outcome));
+        let mut request = call("{}");
+        request.input = Value::object([("database", ":memory:".into()), ("statements", Value::list(vec![entry]))]);
+        let outcome = DuckdbTool::new().call(request).await;
+        assert_eq!(part(&outcome, "rows"), format!("[{{\"x\":{expected}}}]"), "{given}: {}", summary(&outcome));
     }
 }
 
@@ -139,12 +139,12 @@ async fn every_type_is_data() {
     ];
     for (sql, expected) in table {
         let outcome = in_memory(&format!("select {sql} as x"), "[]").await;
-        assert_eq!(part(&outcome, "rows"), format!("[{{\"x\":{expected}}}]"), "{sql}: {}", told(&outcome));
+        assert_eq!(part(&outcome, "rows"), format!("[{{\"x\":{expected}}}]"), "{sql}: {}", summary(&outcome));
     }
     // More than one batch of the library, and enums whose labels are shared by the batches.
     let many = "select i, (case when i % 2 = 0 then 'a' end)::enum('b', 'a') as e from range(5000) r(i) order by i";
     let outcome = in_memory(many, "[]").await;
-    assert_eq!(part(&outcome, "rowcount"), "5000", "{}", told(&outcome));
+    assert_eq!(part(&outcome, "rowcount"), "5000", "{}", summary(&outcome));
     let rows = outcome.output.get("rows").and_then(Value::as_list).unwrap();
     assert_eq!(to_json(&rows[4998]), r#"{"i":4998,"e":"a"}"#);
     assert_eq!(to_json(&rows[4999]), r#"{"i":4999,"e":null}"#);
@@ -172,10 +172,10 @@ async fn several_statements() {
     let all = table.map(|(sql, _)| sql).join("; -- next;\n");
     let listed = table.map(|(sql, _)| to_json(&Value::from(sql))).join(", ");
     for statements in [to_json(&Value::from(all.as_str())), listed] {
-        let asked = format!(r#"{{"database": ":memory:", "numbered": true, "statements": [{statements}]}}"#);
-        let outcome = ask(&DuckdbTool::new(), &asked).await;
+        let request = format!(r#"{{"database": ":memory:", "numbered": true, "statements": [{statements}]}}"#);
+        let outcome = call_tool(&DuckdbTool::new(), &request).await;
         for (number, (sql, expected)) in table.iter().enumerate() {
-            assert_eq!(part(&outcome, &format!("command_{number}")), *expected, "{sql}: {}", told(&outcome));
+            assert_eq!(part(&outcome, &format!("command_{number}")), *expected, "{sql}: {}", summary(&outcome));
         }
     }
 }
@@ -185,13 +185,14 @@ async fn a_call_is_a_transaction() {
     let folder = Folder::new("transaction");
     let (file, tool) = (folder.file("a.db"), DuckdbTool::new());
     let make =
-        ask(&tool, &input(&file, "create table t (a integer primary key); insert into t values (1)", "[]")).await;
-    assert_eq!(part(&make, "rowcount"), "1", "{}", told(&make));
-    let outcome = ask(&tool, &input(&file, "insert into t values (2); insert into t values (1)", "[]")).await;
-    assert_eq!(class(&outcome), ("ConstraintError", "duckdb", true), "{}", told(&outcome));
-    let own = ask(&tool, &input(&file, "begin; insert into t values (5); commit; checkpoint; nonsense", "[]")).await;
-    assert_eq!(class(&own).0, "ParserError", "{}", told(&own));
-    let outcome = ask(&tool, &input(&file, "select a from t order by a", "[]")).await;
+        call_tool(&tool, &input(&file, "create table t (a integer primary key); insert into t values (1)", "[]")).await;
+    assert_eq!(part(&make, "rowcount"), "1", "{}", summary(&make));
+    let outcome = call_tool(&tool, &input(&file, "insert into t values (2); insert into t values (1)", "[]")).await;
+    assert_eq!(class(&outcome), ("ConstraintError", "duckdb", true), "{}", summary(&outcome));
+    let own =
+        call_tool(&tool, &input(&file, "begin; insert into t values (5); commit; checkpoint; nonsense", "[]")).await;
+    assert_eq!(class(&own).0, "ParserError", "{}", summary(&own));
+    let outcome = call_tool(&tool, &input(&file, "select a from t order by a", "[]")).await;
     assert_eq!(part(&outcome, "rows"), r#"[{"a":1},{"a":5}]"#);
 }
 
@@ -201,30 +202,30 @@ async fn calls_at_the_same_time_share_a_file() {
     let folder = Folder::new("share");
     let file = folder.file("a.db");
     let other = folder.file("./a.db");
-    let make = ask(&DuckdbTool::new(), &input(&file, "create table t (a integer)", "[]")).await;
-    assert!(make.error.is_none(), "{}", told(&make));
+    let make = call_tool(&DuckdbTool::new(), &input(&file, "create table t (a integer)", "[]")).await;
+    assert!(make.error.is_none(), "{}", summary(&make));
     for round in 0..5 {
         let calls = (0..8).map(|number| {
-            let asked = input(
+            let request = input(
                 if number % 2 == 0 { &file } else { &other },
                 "insert into t values ($1)",
                 &format!("[{number}]"),
             );
-            tokio::spawn(async move { DuckdbTool::new().call(call(&asked)).await })
+            tokio::spawn(async move { DuckdbTool::new().call(call(&request)).await })
         });
         for done in calls.collect::<Vec<_>>() {
             let outcome = done.await.unwrap();
-            assert!(outcome.error.is_none(), "{}", told(&outcome));
+            assert!(outcome.error.is_none(), "{}", summary(&outcome));
         }
-        let outcome = ask(&DuckdbTool::new(), &input(&file, "select count(*) as n from t", "[]")).await;
-        assert_eq!(part(&outcome, "rows"), format!(r#"[{{"n":{}}}]"#, (round + 1) * 8), "{}", told(&outcome));
+        let outcome = call_tool(&DuckdbTool::new(), &input(&file, "select count(*) as n from t", "[]")).await;
+        assert_eq!(part(&outcome, "rows"), format!(r#"[{{"n":{}}}]"#, (round + 1) * 8), "{}", summary(&outcome));
     }
     // Closing checkpoints the write-ahead log into the file and removes it.
     assert!(!PathBuf::from(folder.file("a.db.wal")).exists());
 }
 
 #[tokio::test]
-async fn mistakes_are_told() {
+async fn errors_name_the_statement() {
     let table = [
         (
             input(":memory:", "select $3", "[1]"),
@@ -239,25 +240,25 @@ async fn mistakes_are_told() {
             "BadInput input: there is no value for `$name`: the statement has 1 values",
         ),
         (r#"{"statements": ["select 1"]}"#.to_owned(), "BadInput input: `duckdb` has no `database`"),
-        (r#"{"database": "x", "statements": [5]}"#.to_owned(), "BadInput input: a statement has no text `sql`"),
+        (r#"{"database": "x", "statements": [5]}"#.to_owned(), "BadInput input: a statement has no `sql`"),
     ];
     for (input, expected) in table {
-        assert_eq!(told(&ask(&DuckdbTool::new(), &input).await), expected);
+        assert_eq!(summary(&call_tool(&DuckdbTool::new(), &input).await), expected);
     }
-    let missing = told(&in_memory("select 1; select  *\nfrom nowhere", "[]").await);
+    let missing = summary(&in_memory("select 1; select  *\nfrom nowhere", "[]").await);
     let begins = missing.starts_with("CatalogError duckdb: Table with name");
     assert!(begins && missing.ends_with(" in `select * from nowhere`"), "{missing}");
-    let folder = ask(&DuckdbTool::new(), &input("/no/such/folder/a.db", "select 1", "[]")).await;
-    assert_eq!(class(&folder).0, "IOError", "{}", told(&folder));
-    assert!(error(&folder).message.contains("/no/such/folder/a.db"), "{}", told(&folder));
+    let folder = call_tool(&DuckdbTool::new(), &input("/no/such/folder/a.db", "select 1", "[]")).await;
+    assert_eq!(class(&folder).0, "IOError", "{}", summary(&folder));
+    assert!(error(&folder).message.contains("/no/such/folder/a.db"), "{}", summary(&folder));
     // A statement that mentions an extension does not download it.
     let fetched = in_memory("select * from read_csv('https://127.0.0.1:1/a.csv')", "[]").await;
-    assert!(told(&fetched).contains("httpfs"), "{}", told(&fetched));
+    assert!(summary(&fetched).contains("httpfs"), "{}", summary(&fetched));
     for sql in ["select '01:02:03+02'::timetz as x", "select ['5'::bignum] as x"] {
         let outcome = in_memory(sql, "[]").await;
-        assert_eq!(class(&outcome).0, "UnreadableValue", "{sql}: {}", told(&outcome));
+        assert_eq!(class(&outcome).0, "UnreadableValue", "{sql}: {}", summary(&outcome));
         let outcome = in_memory(&sql.replace(" as x", "::text as x"), "[]").await;
-        assert!(outcome.error.is_none(), "{sql}: {}", told(&outcome));
+        assert!(outcome.error.is_none(), "{sql}: {}", summary(&outcome));
     }
     let large = in_memory("select repeat('x', 1000) as x from range(100000)", "[]").await;
     assert_eq!(class(&large), ("ResultTooLarge", "limit", false));
@@ -265,18 +266,18 @@ async fn mistakes_are_told() {
 
 /// The statement ends at its timeout, and its changes are rolled back.
 #[tokio::test]
-async fn time_is_kept() {
+async fn a_statement_ends_at_its_timeout() {
     const ENDLESS: &str =
         "insert into t select count(*) from range(1000000000) a(x), range(1000000000) b(y) where x + y > 5";
     let folder = Folder::new("time");
     let (file, tool) = (folder.file("a.db"), DuckdbTool::new());
-    ask(&tool, &input(&file, "create table t (a bigint)", "[]")).await;
+    call_tool(&tool, &input(&file, "create table t (a bigint)", "[]")).await;
     let slow = input(&file, &format!("insert into t values (1); {ENDLESS}"), "[]");
     let slow = slow.replacen('{', r#"{"timeout": 0.2, "#, 1);
-    assert_eq!(class(&ask(&tool, &slow).await), ("timeout", "timeout", false));
-    let outcome = ask(&tool, &input(&file, "select count(*) as n from t", "[]")).await;
-    assert_eq!(part(&outcome, "rows"), r#"[{"n":0}]"#, "{}", told(&outcome));
+    assert_eq!(class(&call_tool(&tool, &slow).await), ("timeout", "timeout", false));
+    let outcome = call_tool(&tool, &input(&file, "select count(*) as n from t", "[]")).await;
+    assert_eq!(part(&outcome, "rows"), r#"[{"n":0}]"#, "{}", summary(&outcome));
     // The interrupted call has ended, so the file is no longer open.
-    let gone = ask(&tool, &input(&file, "drop table t; checkpoint", "[]")).await;
-    assert!(gone.error.is_none(), "{}", told(&gone));
+    let gone = call_tool(&tool, &input(&file, "drop table t; checkpoint", "[]")).await;
+    assert!(gone.error.is_none(), "{}", summary(&gone));
 }

@@ -70,7 +70,7 @@ async fn failures_are_those_of_http() {
     let outcome = run(endpoint(service.url("/status/503?retry-after=2&sig=hush")), "1").await;
     assert_eq!(class(&outcome), ("503", "http", true));
     assert_eq!((part(&outcome, "statusCode"), part(&outcome, "body")), ("503".into(), r#"{"status":503}"#.into()));
-    assert_eq!(to_json(&outcome.meta), r#"{"retryAfterMs":2000}"#);
+    assert_eq!(to_json(&outcome.meta), r#"{"retry_after_ms":2000}"#);
     assert!(!error(&outcome).message.contains("hush"));
     let slow = Endpoint { timeout: Some(Duration::from_ms(50)), ..endpoint(service.url("/slow?ms=10000")) };
     assert_eq!(class(&run(slow, "1").await), ("timeout", "timeout", false));

@@ -147,7 +147,7 @@ async fn forms_and_parts_go_out_as_they_should() {
     ] {
         let outcome = send(&format!(r#"{{"method": "POST", "uri": "{}", "body": {body}}}"#, service.url("/raw"))).await;
         let body = outcome.output.get("body").unwrap();
-        assert_eq!(body.get("contentType").and_then(Value::as_str), Some(content_type));
+        assert_eq!(body.get("content_type").and_then(Value::as_str), Some(content_type));
         assert_eq!(body.get("text").and_then(Value::as_str), Some(sent));
     }
 }
@@ -161,7 +161,7 @@ async fn a_form_can_be_sent_on_as_it_came() {
     let body = part(&form, "body");
     let outcome = send(&format!(r#"{{"method": "POST", "uri": "{}", "body": {body}}}"#, service.url("/raw"))).await;
     assert_eq!(part(&outcome, "body.text"), r#""name=a+b&note=%26""#);
-    assert_eq!(part(&outcome, "body.contentType"), r#""application/x-www-form-urlencoded""#);
+    assert_eq!(part(&outcome, "body.content_type"), r#""application/x-www-form-urlencoded""#);
 }
 
 #[tokio::test]
@@ -174,7 +174,7 @@ async fn other_statuses_fail_with_their_output() {
     assert_eq!(part(&outcome, "statusCode"), "503");
     assert_eq!(part(&outcome, "body"), r#"{"status":503}"#);
     assert_eq!(part(&outcome, "headers.vary"), r#""accept, origin""#);
-    assert_eq!(to_json(&outcome.meta), r#"{"retryAfterMs":2000}"#);
+    assert_eq!(to_json(&outcome.meta), r#"{"retry_after_ms":2000}"#);
     assert_eq!(class(&get(&service.url("/status/404")).await), ("404", "http", true));
     assert_eq!(class(&get(&service.url("/status/304")).await), ("304", "http", true));
     for good in ["201", "204", "299"] {
@@ -405,7 +405,7 @@ async fn the_test_service_routes_work() {
         assert_eq!(part(&get(&service.url("/jobs/7?polls=2")).await, "body.status"), format!("\"{status}\""));
     }
     let last = get(&service.url("/pages?page=2&pages=2&size=2")).await;
-    assert_eq!(part(&last, "body"), r#"{"page":2,"items":[{"id":2},{"id":3}],"hasMore":false,"nextPage":null}"#);
+    assert_eq!(part(&last, "body"), r#"{"page":2,"items":[{"id":2},{"id":3}],"has_more":false,"next_page":null}"#);
     get(&service.url("/count/pay")).await;
     get(&service.url("/count/pay")).await;
     let counted = CountedEffect { key: "run-1:sync[3]/fetch".to_owned(), path: "/count/pay".to_owned(), times: 2 };

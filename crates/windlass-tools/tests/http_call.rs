@@ -105,7 +105,7 @@ async fn failures_keep_the_reply_and_the_facts() {
     let table = [
         ("{}", "`http_call` has no `url`"),
         (r#"{"url": "http://x/", "verify_ssl": 5}"#, "`verify_ssl` is neither true nor false"),
-        (r#"{"url": "http://x/", "timeout": {"connect": "soon"}}"#, "`timeout` is no span of time"),
+        (r#"{"url": "http://x/", "timeout": {"connect": "soon"}}"#, "`timeout` is not a duration"),
         (r#"{"url": "http://x/", "form": 5}"#, "`form` is integer, not an object"),
     ];
     for (input, message) in table {

@@ -77,14 +77,14 @@ async fn a_program_killed_while_a_child_starts_leaves_nothing_running() {
         let folder = std::env::temp_dir().join(format!("windlass-killed-{}-{round}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut program = Command::new(std::env::current_exe().unwrap());
-        program.args(["--exact", "nor_if_it_is_killed_the_moment_something_begins"]).env(FOLDER, &folder);
+        program.args(["--exact", "a_program_killed_while_a_child_starts_leaves_nothing_running"]).env(FOLDER, &folder);
         let mut program = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let number = read_pid(&folder.join("first"));
         program.kill().unwrap();
         program.wait().unwrap();
         let begun = std::time::Instant::now();
         while is_running(&number) {
-            assert!(begun.elapsed() < std::time::Duration::from_secs(120), "round {round}: {number} goes on");
+            assert!(begun.elapsed() < std::time::Duration::from_secs(120), "round {round}: {number} is still running");
             std::thread::yield_now();
         }
         std::fs::remove_dir_all(&folder).unwrap();

@@ -142,7 +142,7 @@ async fn secrets_are_redacted_while_polling() {
     let input = accepted.next_call.unwrap().input;
     let outcome = tool.call(ToolCall { input, is_continuation: true, ..call("1") }).await;
     assert_eq!(class(&outcome).0, "BadLocation");
-    assert!(error(&outcome).message.contains("holds a secret"), "{outcome:?}");
+    assert!(error(&outcome).message.contains("contains a configured secret"), "{outcome:?}");
     assert_redacted(KEY, &outcome);
     server.await.unwrap();
 }

@@ -67,7 +67,7 @@ async fn programs() {
             std::env::var(name).ok()
         }))
     };
-    check(shell, |l| l.max_shell_output_bytes = 3, r#"{"command": "echo abcdef"}"#, r#""stdout_cut":true"#).await;
+    check(shell, |l| l.max_shell_output_bytes = 3, r#"{"command": "echo abcdef"}"#, r#""stdout_truncated":true"#).await;
     check(shell, |l| l.default_tool_time = SHORT, r#"{"command": "sleep 600"}"#, "`limits.default_tool_time`").await;
 }
 
@@ -77,7 +77,8 @@ async fn python() {
     use windlass_tools::{PythonOptions, PythonTool};
     let options = |limits: &ProcessLimits| PythonOptions::from_limits(limits, |name| std::env::var(name).ok());
     let python = |limits: &ProcessLimits| PythonTool::new(options(limits));
-    check(python, |l| l.max_python_print_chars = 3, r#"{"code": "print('abcdef')"}"#, r#""stdout_cut":true"#).await;
+    check(python, |l| l.max_python_print_chars = 3, r#"{"code": "print('abcdef')"}"#, r#""stdout_truncated":true"#)
+        .await;
     check(python, |l| l.max_python_result_bytes = 3, r#"{"code": "'abcdef'"}"#, "`limits.max_python_result_bytes`")
         .await;
     // Two concurrent calls need two interpreters.

@@ -22,7 +22,7 @@ const SCRIPT: &str = r#"{
     {"method": "GET", "path": "/items", "replies": [{"body": {"items": [1, 2], "next": 2}}]},
     {"method": "POST", "path": "/jobs", "replies": [{"status": 202, "headers": {"Location": "/jobs/1", "Retry-After": 1}}]},
     {"path": "/jobs/*", "replies": [{"status": 503}, {"status": 202}, {"body": "done"}]},
-    {"path": "/echo", "replies": [{"body": "$echo", "afterMs": 1}]},
+    {"path": "/echo", "replies": [{"body": "$echo", "after_ms": 1}]},
     {"path": "/xml", "replies": [{"headers": {"Content-Type": "application/xml"}, "body": "<a/>"}]},
     {"path": "/bytes", "replies": [{"body": {"$content-type": "image/x", "$content": "AP8="}}]}
   ]
@@ -55,7 +55,7 @@ async fn an_unscripted_request_fails() {
     let service = start(SCRIPT);
     let outcome = send(&format!(r#"{{"method": "DELETE", "uri": "{}"}}"#, service.url("/items?x=1"))).await;
     assert_eq!(class(&outcome), ("500", "http", true));
-    assert_eq!(part(&outcome, "body.error"), r#""no route of the script fits DELETE /items?x=1""#);
+    assert_eq!(part(&outcome, "body.error"), r#""no route of the script matches DELETE /items?x=1""#);
     assert!(part(&outcome, "body.routes").contains("any /jobs/*"));
 }
 
@@ -120,7 +120,7 @@ model:
     reply: a big one
   - when: {tool: submit_result}
     reply: has a tool
-  - when: {lastContains: now}
+  - when: {last_contains: now}
     reply: now
   - when: {contains: before}
     reply: before
@@ -199,7 +199,7 @@ async fn the_observer_sees_every_request() {
         tool().call(call(&format!(r#"{{"uri": "{}"}}"#, service.url(path)))).await;
     }
     let expected =
-        ["GET /jobs/1 503 route 4, reply 1", "GET /jobs/1 202 route 4, reply 2", "GET /none?a=1 500 no route fits"];
+        ["GET /jobs/1 503 route 4, reply 1", "GET /jobs/1 202 route 4, reply 2", "GET /none?a=1 500 no route matches"];
     assert_eq!(*seen.lock().unwrap(), expected);
 }
 
@@ -216,10 +216,10 @@ fn script_errors_have_a_position() {
         (r#"{"routes": [{"path": "x", "replies": [{}]}]}"#, "1:22", "a path begins with `/`", "such as"),
         (r#"{"routes": [{"path": "/x?a=1", "replies": [{}]}]}"#, "1:22", "a path has no query", "query"),
         (r#"{"routes": [{"path": "/*/x", "replies": [{}]}]}"#, "1:22", "at the end", "such as"),
-        (r#"{"routes": [{"path": "/x", "replies": []}]}"#, "1:39", "at least one reply", "again and again"),
+        (r#"{"routes": [{"path": "/x", "replies": []}]}"#, "1:39", "at least one reply", "the last reply repeats"),
         (r#"{"routes": [{"path": "/x", "replies": [{"staus": 200}]}]}"#, "1:41", "unknown key `staus`", "`status`"),
         (r#"{"routes": [{"path": "/x", "replies": [{"status": 99}]}]}"#, "1:51", "`status` must be", "from 200 to 599"),
-        (r#"{"routes": [{"path": "/x", "method": "G T", "replies": [{}]}]}"#, "1:38", "no method", "GET"),
+        (r#"{"routes": [{"path": "/x", "method": "G T", "replies": [{}]}]}"#, "1:38", "not an HTTP method", "GET"),
         (r#"{"routes": [{"path": "/x", "query": {"a": []}, "replies": [{}]}]}"#, "1:43", "must be a text", "such as"),
         (
             r#"{"routes": [{"path": "/x", "replies": [{"headers": {"a b": 1}}]}]}"#,
@@ -231,7 +231,7 @@ fn script_errors_have_a_position() {
         (r#"{"model": [{"when": {"turn": 0}, "reply": "y"}]}"#, "1:30", "`turn` must be", "from 1"),
         (r#"{"model": [{"when": {}}]}"#, "1:12", "a model rule needs `reply`", "such as"),
         (r#"{"model": [{"reply": "y", "usage": {"tokens": 1}}]}"#, "1:37", "unknown key `tokens`", "known here"),
-        (r#"{"model": [{"reply": "y", "usage": {"inputToken": 1}}]}"#, "1:37", "unknown key", "`inputTokens`"),
+        (r#"{"model": [{"reply": "y", "usage": {"input_token": 1}}]}"#, "1:37", "unknown key", "`input_tokens`"),
         (r#"{"model": [{"reply": "y", "when": {"steps": "x"}}]}"#, "1:36", "unknown key `steps`", "`step`"),
         (r#"{"model": [{"reply": "y", "when": {"role": 5}}]}"#, "1:44", "`role` must be a text", "quotes"),
         (r#"{"model": [{"reply": "y", "when": {"attempt": 0}}]}"#, "1:47", "`attempt` must be", "from 1"),
@@ -243,11 +243,16 @@ fn script_errors_have_a_position() {
         (r#"{"model": [{"text": "x", "stop": "stopp"}]}"#, "1:34", "`stop` cannot be `stopp`", "known here: `end`"),
         (r#"{"model": [{"when": {"role": "juge"}, "text": "x"}]}"#, "1:30", "`role` cannot be `juge`", "`judge`"),
         (r#"{"model": [{"fault": "hangs"}]}"#, "1:22", "`fault` cannot be `hangs`", "`hang`"),
-        (r#"{"model": [{"text": "x", "afterMs": -1}]}"#, "1:37", "`afterMs` must be", "from 0"),
-        (r#"{"model": [{"text": "x", "replies": ["y"]}]}"#, "1:26", "or one reply of its own", "among the `replies`"),
-        (r#"{"model": [{"when": {"turn": 1}, "replies": ["y"]}]}"#, "1:34", "one for each turn", "remove `turn`"),
-        (r#"{"model": [{"replies": []}]}"#, "1:24", "`replies` is empty", "each turn"),
-        (r#"{"model": [{"replies": [[]]}]}"#, "1:25", "at least one reply", "each attempt"),
+        (r#"{"model": [{"text": "x", "after_ms": -1}]}"#, "1:38", "`after_ms` must be", "from 0"),
+        (
+            r#"{"model": [{"text": "x", "replies": ["y"]}]}"#,
+            "1:26",
+            "either `replies` or a single reply",
+            "into `replies`",
+        ),
+        (r#"{"model": [{"when": {"turn": 1}, "replies": ["y"]}]}"#, "1:34", "one reply per turn", "remove `turn`"),
+        (r#"{"model": [{"replies": []}]}"#, "1:24", "`replies` is empty", "per turn"),
+        (r#"{"model": [{"replies": [[]]}]}"#, "1:25", "at least one reply", "per attempt"),
         (r#"{"model": [{"replies": [{}]}]}"#, "1:25", "a reply needs", "such as"),
         (r#"{"model": [{"replies": ["a", {"txt": "y"}]}]}"#, "1:31", "unknown key `txt`", "`text`"),
         (r#"{"model": [{"replies": [5]}]}"#, "1:25", "a reply must be a text", "quotes"),

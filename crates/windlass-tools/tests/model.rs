@@ -45,9 +45,9 @@ fn replying(status: u16, body: &str) -> MockService {
 async fn gives_the_answer_and_what_it_cost() {
     let service = service(
         r#"{"model": [
-            {"when": {"contains": "as data"}, "reply": {"n": [1]}, "usage": {"promptTokens": 7, "completionTokens": 5}},
+            {"when": {"contains": "as data"}, "reply": {"n": [1]}, "usage": {"prompt_tokens": 7, "completion_tokens": 5}},
             {"when": {"contains": "quiet"}, "reply": "fine"},
-            {"reply": "Good morning.", "usage": {"totalTokens": 9}}
+            {"reply": "Good morning.", "usage": {"total_tokens": 9}}
         ]}"#,
     );
     let outcome = ask(&service, r#"{"prompt": "as data, please"}"#).await;
@@ -137,7 +137,7 @@ async fn requests_carry_run_headers_and_an_idempotency_key() {
 async fn service_errors_keep_their_status_and_message() {
     let service = service(
         r#"{"model": [
-            {"when": {"turn": 1}, "reply": "slow down", "status": 429, "retryAfter": 3},
+            {"when": {"turn": 1}, "reply": "slow down", "status": 429, "retry_after": 3},
             {"when": {"turn": 2}, "reply": "no such model", "status": 404},
             {"when": {"turn": 3}, "reply": "wrong key", "status": 401}
         ]}"#,
@@ -145,7 +145,7 @@ async fn service_errors_keep_their_status_and_message() {
     let outcome = ask(&service, r#"{"prompt": "x"}"#).await;
     assert_eq!(class(&outcome), ("429", "model", true));
     assert!(error(&outcome).message.ends_with("answered 429 Too Many Requests: slow down"), "{:?}", outcome.error);
-    assert_eq!(to_json(&outcome.meta), r#"{"retryAfterMs":3000}"#);
+    assert_eq!(to_json(&outcome.meta), r#"{"retry_after_ms":3000}"#);
     for (code, words) in [("404", "base_url"), ("401", "OPENAI_API_KEY")] {
         let outcome = ask(&service, r#"{"prompt": "x"}"#).await;
         assert_eq!(class(&outcome), (code, "model", true));
@@ -165,9 +165,9 @@ async fn service_errors_keep_their_status_and_message() {
 #[tokio::test]
 async fn unusable_replies_are_errors() {
     for (body, code, words) in [
-        (r#""<html>""#, "BadModelReply", "no JSON object; it begins: <html>"),
-        ("[1]", "BadModelReply", "no JSON object"),
-        ("null", "BadModelReply", "no JSON object"),
+        (r#""<html>""#, "BadModelReply", "did not answer with a JSON object; the reply begins: <html>"),
+        ("[1]", "BadModelReply", "did not answer with a JSON object"),
+        ("null", "BadModelReply", "did not answer with a JSON object"),
         ("{}", "BadModelReply", "no `choices`"),
         (r#"{"choices": []}"#, "BadModelReply", "no `choices`"),
         (

@@ -82,7 +82,7 @@ async fn a_changed_dns_answer_does_not_bypass_the_check() {
     let outcome = call_tool(&other, &get).await;
     assert_eq!(class(&outcome), ("BlockedAddress", "input", false));
     assert!(error(&outcome).message.contains("leads to 127.0.0.9, which is not public"), "{:?}", outcome.error);
-    // Of several addresses only the allowed ones are tried.
+    // With several addresses, only the allowed ones are tried.
     let mixed = server(&[format!("127.0.0.1:{port}")], &["127.0.0.9 127.0.0.1 169.254.169.254"]);
     assert_eq!(part(&call_tool(&mixed, &get).await, "statusCode"), "200");
 }

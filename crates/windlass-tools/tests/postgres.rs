@@ -121,43 +121,55 @@ async fn a_value_that_does_not_fit_names_its_parameter() {
         (
             "select 1, $1::int4",
             r#"["x"]"#,
-            r#"the 1st value of the statement ($1) is the string "x", which is no int4"#,
+            r#"the 1st value of the statement ($1) is the string "x", which is not a valid int4"#,
         ),
         (
             "select $1::int4, $2::int2",
             "[1, 70000]",
-            "the 2nd value of the statement ($2) is the integer 70000, which is no int2",
+            "the 2nd value of the statement ($2) is the integer 70000, which is not a valid int2",
         ),
-        ("select $1::int4", "[1.5]", "the 1st value of the statement ($1) is the float 1.5, which is no int4"),
-        ("select $1::int4", "[{}]", "the 1st value of the statement ($1) is an object, which is no int4"),
+        ("select $1::int4", "[1.5]", "the 1st value of the statement ($1) is the float 1.5, which is not a valid int4"),
+        ("select $1::int4", "[{}]", "the 1st value of the statement ($1) is an object, which is not a valid int4"),
         (
             "select $1::bool",
             r#"["maybe"]"#,
-            r#"the 1st value of the statement ($1) is the string "maybe", which is no bool"#,
+            r#"the 1st value of the statement ($1) is the string "maybe", which is not a valid bool"#,
         ),
         (
             "select $1::jsonb",
             r#"["Bob"]"#,
-            r#"the 1st value of the statement ($1) is the string "Bob", which is no jsonb"#,
+            r#"the 1st value of the statement ($1) is the string "Bob", which is not a valid jsonb"#,
         ),
         (
             "select $1::timestamptz",
             "[5]",
-            "the 1st value of the statement ($1) is the integer 5, which is no timestamptz",
+            "the 1st value of the statement ($1) is the integer 5, which is not a valid timestamptz",
         ),
-        ("select $1::uuid", r#"["x"]"#, r#"the 1st value of the statement ($1) is the string "x", which is no uuid"#),
-        ("select $1::bytea", r#"["%"]"#, r#"the 1st value of the statement ($1) is the string "%", which is no bytea"#),
-        ("select $1::int[]", "[[1, \"x\"]]", "the 1st value of the statement ($1) is an array, which is no _int4"),
+        (
+            "select $1::uuid",
+            r#"["x"]"#,
+            r#"the 1st value of the statement ($1) is the string "x", which is not a valid uuid"#,
+        ),
+        (
+            "select $1::bytea",
+            r#"["%"]"#,
+            r#"the 1st value of the statement ($1) is the string "%", which is not a valid bytea"#,
+        ),
+        (
+            "select $1::int[]",
+            "[[1, \"x\"]]",
+            "the 1st value of the statement ($1) is an array, which is not a valid _int4",
+        ),
         (
             "select $1::text",
             r#"["a\u0000b"]"#,
-            "the 1st value of the statement ($1) holds a NUL, which no text in Postgres can",
+            "the 1st value of the statement ($1) contains a NUL character, which Postgres text cannot",
         ),
         ("select $1::int4", "[1, 2]", "the statement has 1 parameters, but 2 values"),
         (
             "select 1; select $2::int4",
             r#"[1, "x"]"#,
-            r#"the 2nd value of the statement ($2) is the string "x", which is no int4"#,
+            r#"the 2nd value of the statement ($2) is the string "x", which is not a valid int4"#,
         ),
     ];
     let tool = tool();
@@ -236,7 +248,7 @@ async fn custom_types_are_read() {
     let outcome = call_tool(&tool, &input(insert, r#"["great", 5, []]"#)).await;
     assert_eq!(
         summary(&outcome),
-        r#"BadInput input: the 1st value of the statement ($1) is the string "great", which is no mood"#
+        r#"BadInput input: the 1st value of the statement ($1) is the string "great", which is not a valid mood"#
     );
     assert_eq!(class(&call_tool(&tool, &input(insert, r#"["ok", 50, []]"#)).await), ("23514", "pg", true));
 }
@@ -270,7 +282,8 @@ async fn credentials_authenticate_and_are_redacted() {
     }
     let unknown = ask_as(r#""some alias""#).await;
     assert_eq!(class(&unknown), ("UnknownCredential", "auth", false));
-    let table = [("wrong", "28P01", "pg"), ("nobody", "connection", "connection"), ("broken", "BadCredential", "auth")];
+    let table =
+        [("wrong", "28P01", "pg"), ("missing", "connection", "connection"), ("broken", "BadCredential", "auth")];
     for (auth, code, kind) in table {
         let outcome = ask_as(&format!("{auth:?}")).await;
         assert_eq!((class(&outcome).0, class(&outcome).1), (code, kind), "{auth}");
@@ -279,7 +292,7 @@ async fn credentials_authenticate_and_are_redacted() {
         assert!(message.contains(&format!("the credential `{auth}`")), "{message}");
         assert_eq!(message.contains("127.0.0.1:"), auth != "broken", "{message}");
     }
-    assert_eq!(fact(&ask_as(r#""nobody""#).await, "pg.code"), r#""08001""#);
+    assert_eq!(fact(&ask_as(r#""missing""#).await, "pg.code"), r#""08001""#);
 }
 
 /// Returns how many statements with this text the server is running.

@@ -175,7 +175,7 @@ async fn printed_text_is_reported_in_meta() {
         (r#"{"x":1}"#.to_owned(), r#"{"stdout":"a 1\nb\nc\n"}"#.to_owned())
     );
     let outcome = call_tool(&tool, &input("print('x' * 50)\nraise OSError('no')", "{}")).await;
-    assert_eq!(to_json(&outcome.meta), r#"{"stdout":"xxxxxxxxxxxxxxxxxxxx","stdout_cut":true}"#);
+    assert_eq!(to_json(&outcome.meta), r#"{"stdout":"xxxxxxxxxxxxxxxxxxxx","stdout_truncated":true}"#);
     assert_eq!(summary(&outcome), "OSError python: no (line 2)");
     assert_eq!(
         summary(&call_tool(&tool, &input("input('?')", "{}")).await),
@@ -246,7 +246,7 @@ async fn no_call_gets_the_answer_of_another() {
         let code = "import os\nfor fd in range(3, 10):\n    try: os.write(fd, forged.encode())\n    except OSError: pass\nresult = 'real'";
         let outcome =
             call_tool(&tool, &input(code, &format!(r#"{{"forged": {}}}"#, to_json(&Value::from(forged))))).await;
-        assert_eq!(class(&outcome), ("InterpreterStrayed", "python", false), "{forged}");
+        assert_eq!(class(&outcome), ("InterpreterProtocolError", "python", false), "{forged}");
         assert_eq!(summary(&call_tool(&tool, &input("'second'", "{}")).await), r#""second""#, "{forged}");
     }
 }

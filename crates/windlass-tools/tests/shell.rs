@@ -48,7 +48,10 @@ async fn a_value_is_never_part_of_the_text() {
 #[tokio::test]
 async fn the_environment_is_clean() {
     let outcome = call_tool(&tool(), r#"{"command": "env | cut -d= -f1 | sort | tr '\n' ' '"}"#).await;
-    assert_eq!(part(&outcome, "stdout"), r#""PATH PWD WINDLASS_ATTEMPT WINDLASS_KEY WINDLASS_RUN WINDLASS_WARDEN ""#);
+    assert_eq!(
+        part(&outcome, "stdout"),
+        r#""PATH PWD WINDLASS_ATTEMPT WINDLASS_KEY WINDLASS_PROCESS_MARK WINDLASS_RUN ""#
+    );
     let options = ShellOptions::with_environment(|name| (name == "HOME").then(|| "/somewhere".to_owned()));
     let outcome = call_tool(&ShellTool::new(options), r#"{"command": "echo $HOME"}"#).await;
     assert_eq!(part(&outcome, "stdout"), r#""/somewhere\n""#);
@@ -86,7 +89,7 @@ async fn output_beyond_the_limit_is_discarded() {
     let outcome = call_tool(&tool(), r#"{"command": "head -c 300000 /dev/zero | tr '\\0' x; echo end >&2"}"#).await;
     assert_eq!(part(&outcome, "stdout").len(), 1002);
     assert_eq!(part(&outcome, "stderr"), r#""end\n""#);
-    assert_eq!(format!("{:?}", outcome.meta), r#"{"stdout_cut":true,"stderr_cut":false}"#);
+    assert_eq!(format!("{:?}", outcome.meta), r#"{"stdout_truncated":true,"stderr_truncated":false}"#);
 }
 
 /// Returns true if a process with this id runs. A zombie does not count.

@@ -89,10 +89,10 @@ async fn errors_name_the_statement() {
         ),
         (
             input(":memory:", "select 1 where 'a' in ($1)", r#"[["a", "b"]]"#),
-            "BadInput input: the value of `$1` is an array, which `IN ($1)` would take for one text",
+            "BadInput input: the value of `$1` is an array, which `IN ($1)` would treat as one text",
         ),
         (r#"{"statements": ["select 1"]}"#.to_owned(), "BadInput input: `sqlite` has no `database`"),
-        (r#"{"database": "x", "statements": [5]}"#.to_owned(), "BadInput input: a statement has no text `sql`"),
+        (r#"{"database": "x", "statements": [5]}"#.to_owned(), "BadInput input: a statement has no `sql`"),
     ];
     for (input, expected) in table {
         assert_eq!(summary(&call_tool(&SqliteTool::new(), &input).await), expected);

@@ -50,7 +50,7 @@ impl TriggerExtension<'_> {
         let max_triggers = limits.max_definition_triggers;
         if let Some((_, span)) = reader.triggers.get(max_triggers) {
             let message = format!("the definition has more than {max_triggers} triggers");
-            let hint = "raise `limits.max_definition_triggers` in windlass.toml, or make several definitions of it";
+            let hint = "raise `limits.max_definition_triggers` in windlass.toml, or split it into several definitions";
             reader.found.push(Diagnostic::error(codes.over_limit, *span, message).with_hint(hint));
         }
         reader.triggers.into_iter().map(|(trigger, _)| trigger).collect()
@@ -111,7 +111,7 @@ impl TriggerReader<'_> {
                 Some(_) => drop(settings.insert("input", to_value(input))),
                 None => {
                     let message = format!("`input` cannot be {}", input.describe());
-                    self.error(self.codes.bad_value, input.span, message, "it is an object: what the run begins with");
+                    self.error(self.codes.bad_value, input.span, message, "it is an object: the input of the run");
                 }
             }
         }
@@ -156,7 +156,7 @@ impl TriggerReader<'_> {
         }
         if self.triggers.iter().any(|(known, _)| known.name.eq_ignore_ascii_case(name)) {
             let message = format!("two triggers are called `{name}`");
-            return self.error(self.codes.conflict, span, message, "give each a `name` of its own");
+            return self.error(self.codes.conflict, span, message, "give each its own `name`");
         }
         let trigger = Trigger {
             name: name.into(),
@@ -187,7 +187,7 @@ impl TriggerReader<'_> {
         let waits = object.peek("maximumWaitingRuns").filter(|_| object.peek("runs").is_none());
         if let Some((key, _)) = waits {
             let message = "`maximumWaitingRuns` means nothing without `runs`: no run waits";
-            self.error(self.codes.missing_key, key.span, message, "add `runs`: how many there may be at once");
+            self.error(self.codes.missing_key, key.span, message, "add `runs`: the maximum number of concurrent runs");
         }
     }
 
@@ -202,7 +202,7 @@ impl TriggerReader<'_> {
             Ok(schedule) => {
                 let next = schedule.if_ever_fires().ok().and_then(|schedule| schedule.next(Timestamp(0)));
                 if next.is_none() {
-                    self.error(self.codes.bad_value, node.span, NEVER_FIRES, "look at the day, the month and the year");
+                    self.error(self.codes.bad_value, node.span, NEVER_FIRES, "check the day, the month and the year");
                 }
             }
         }

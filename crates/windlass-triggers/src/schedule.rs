@@ -22,7 +22,7 @@ const MAX_SEARCH_DAYS: i32 = 366 * 30;
 const CYCLE: std::ops::Range<i16> = 2024..2052;
 
 /// The message for a schedule that never fires.
-pub const NEVER_FIRES: &str = "the time of this schedule never comes";
+pub const NEVER_FIRES: &str = "this schedule never fires";
 
 #[derive(Clone, Debug)]
 pub enum Schedule {
@@ -73,7 +73,7 @@ impl Schedule {
     pub fn cron(text: &str, zone: Option<&str>) -> Result<Schedule, String> {
         let parser = CronParser::builder().seconds(Seconds::Optional).build();
         // The library's message is about its own internals.
-        let cron = parser.parse(text).map_err(|_| format!("`{text}` is no cron expression"))?;
+        let cron = parser.parse(text).map_err(|_| format!("`{text}` is not a cron expression"))?;
         Ok(Schedule::Cron { cron: Box::new(cron), zone: find_zone(zone)? })
     }
 
@@ -90,11 +90,13 @@ impl Schedule {
             Some("month") => Frequency::Month,
             Some("year") => Frequency::Year,
             other => {
-                return Err(format!("the frequency {other:?} cannot be followed: write it down in the definition"));
+                return Err(format!(
+                    "the frequency {other:?} is not supported: write a constant frequency in the definition"
+                ));
             }
         };
         let interval = settings.get("interval").map_or(Some(1), Value::as_int).filter(|interval| *interval >= 1);
-        let interval = interval.ok_or("the interval is computed: write it down in the definition")?;
+        let interval = interval.ok_or("the interval is computed: write a constant interval in the definition")?;
         let start = text("startTime").map(|text| parse_time(text, &zone)).transpose()?;
         let end = text("endTime").map(|text| parse_time(text, &zone)).transpose()?;
         let empty = Value::Null;
@@ -102,7 +104,7 @@ impl Schedule {
         let list = |name: &str| schedule.get(name).and_then(Value::as_list).unwrap_or_default();
         let numbers = |name: &str| -> Result<Vec<i8>, String> {
             let small = |value: &Value| value.as_int().and_then(|number| i8::try_from(number).ok());
-            let odd = || format!("`{name}` of the schedule has something that is no small number");
+            let odd = || format!("`{name}` of the schedule has an entry that is not a small integer");
             list(name).iter().map(|value| small(value).ok_or_else(odd)).collect()
         };
         let week_days = list("weekDays").iter().filter_map(Value::as_str).map(week_day).collect::<Result<_, _>>()?;
@@ -287,7 +289,7 @@ fn week_day(name: &str) -> Result<Weekday, String> {
         ("sunday", Weekday::Sunday),
     ];
     let found = DAYS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.trim()));
-    found.map(|(_, day)| *day).ok_or_else(|| format!("`{name}` is no day of the week"))
+    found.map(|(_, day)| *day).ok_or_else(|| format!("`{name}` is not a day of the week"))
 }
 
 /// Returns the problem with a zone name, if there is one, and what was probably meant.
@@ -312,7 +314,7 @@ fn zoned(at: Timestamp, zone: &TimeZone) -> Result<Zoned, String> {
 
 /// Parses a time: with an offset it is an instant, without one it is local time in the zone.
 fn parse_time(text: &str, zone: &TimeZone) -> Result<Zoned, String> {
-    let unreadable = || format!("`{text}` is no time: write it as 2030-01-01T08:00:00Z");
+    let unreadable = || format!("`{text}` is not a timestamp: write it as 2030-01-01T08:00:00Z");
     if let Ok(instant) = Instant::from_str(text) {
         return Ok(instant.to_zoned(zone.clone()));
     }

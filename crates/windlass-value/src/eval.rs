@@ -81,7 +81,7 @@ impl Meter {
                     EvalErrorKind::Limit,
                     "the expression needs more steps than one evaluation may take",
                 )
-                .with_hint("work on fewer items at once, or raise `limits.expression_fuel` in windlass.toml"))
+                .with_hint("process fewer items in one expression, or raise `limits.expression_fuel` in windlass.toml"))
             }
         }
     }
@@ -93,7 +93,7 @@ impl Meter {
                 EvalErrorKind::Limit,
                 format!("the expression gives a value of more than {} bytes", self.max_output_bytes),
             )
-            .with_hint("raise `limits.max_expression_output_bytes` in windlass.toml if this is meant")),
+            .with_hint("raise `limits.max_expression_output_bytes` in windlass.toml if this is intended")),
         }
     }
 }

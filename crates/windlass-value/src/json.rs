@@ -175,7 +175,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
             // With arbitrary precision, serde_json passes a number as a map with this one private key.
             if &*key == PRIVATE_NUMBER && map.is_empty() {
                 let text: String = access.next_value()?;
-                return number_from_text(&text).ok_or_else(|| de::Error::custom("a number that is none"));
+                return number_from_text(&text).ok_or_else(|| de::Error::custom("an invalid number"));
             }
             map.insert(key, access.next_value::<Value>()?);
         }

@@ -120,7 +120,7 @@ impl<'t> StrictScanner<'t> {
         *last = key;
         let shown = || escape_for_message(last);
         let message = match &**last {
-            PRIVATE_NUMBER => format!("no key can be called `{}`", shown()),
+            PRIVATE_NUMBER => format!("reserved key name `{}`", shown()),
             _ if !new => format!("the key `{}` is given twice", shown()),
             _ => return Ok(()),
         };
@@ -218,7 +218,7 @@ mod tests {
             (long, (1, 1, "", "a number has 1001 digits; it may have 1000")),
             (
                 r#"[{"$serde_json::private::Number":"x"}]"#.to_owned(),
-                (1, 3, "/0/$serde_json::private::Number", "no key can be called `$serde_json::private::Number`"),
+                (1, 3, "/0/$serde_json::private::Number", "reserved key name `$serde_json::private::Number`"),
             ),
         ];
         for (text, (line, column, pointer, message)) in table {

@@ -201,7 +201,7 @@ fn errors_name_the_path() {
     let nested = Nested { list: vec![BTreeMap::from([("x".to_owned(), f64::NAN)])] };
     assert_eq!(
         to_value(&nested).unwrap_err().to_string(),
-        "at `list[0].x`: NaN has no value: only finite numbers have one"
+        "at `list[0].x`: NaN cannot be represented: only finite numbers can"
     );
     let keys = BTreeMap::from([(vec![1], 1)]);
     assert!(to_value(&keys).unwrap_err().to_string().contains("a list cannot be a key"));

@@ -153,7 +153,7 @@ impl<'a> Loader<'a> {
         if size.steps <= max_steps {
             include.document = Some(loaded.document);
         } else if fits {
-            let message = format!("with what it includes this workflow has more than {max_steps} steps");
+            let message = format!("with its includes this workflow has more than {max_steps} steps");
             reader.error(codes::VALIDATION, span, message, "include less often, or split the workflow");
         }
     }
@@ -185,8 +185,8 @@ impl<'a> Loader<'a> {
         match self.loaded.get(file).cloned()? {
             LoadResult::Valid(loaded) => Some(loaded),
             LoadResult::Invalid => {
-                let message = format!("the workflow `{written}` has problems of its own");
-                reader.error(codes::VALIDATION, span, message, "they are told with that file");
+                let message = format!("the workflow `{written}` has problems");
+                reader.error(codes::VALIDATION, span, message, "they are reported with that file");
                 None
             }
         }

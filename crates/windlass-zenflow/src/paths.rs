@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_dialect::{FileReadProblem, FileReader};
 
-pub(crate) const PATH_HINT: &str = "write a path inside of the workflow's folder, such as docs/notes.md";
+pub(crate) const PATH_HINT: &str = "write a path inside the workflow's folder, such as docs/notes.md";
 
 /// The reason why a path leads to no file.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(crate) fn normalize(written: &str) -> Result<PathBuf, &'static str> {
         return Err("is no path");
     }
     if written.contains('\0') {
-        return Err("has a character that no path has");
+        return Err("contains a character that paths cannot have");
     }
     // A drive letter is a separate root on one system and a name on others.
     let drive = written.as_bytes().get(1) == Some(&b':') && written.as_bytes()[0].is_ascii_alphabetic();
@@ -92,7 +92,7 @@ mod tests {
             ("C:/x", Err("is an absolute path")),
             ("a/..", Err("is a folder, not a file")),
             (" ", Err("is no path")),
-            ("a\0b", Err("has a character that no path has")),
+            ("a\0b", Err("contains a character that paths cannot have")),
         ] {
             assert_eq!(normalize(written), expected.map(PathBuf::from), "{written}");
         }

@@ -17,7 +17,7 @@ pub(crate) fn check(node: &SyntaxNode, found: &mut Diagnostics) {
     let value = to_value(node);
     if let Err(problem) = schema_width(&value) {
         let message = format!("this JSON Schema is too large: {problem}");
-        let hint = "a check would take too long; let fewer alternatives lead to the same definition";
+        let hint = "validation would take too long; let fewer alternatives refer to the same definition";
         found.push(Diagnostic::error(codes::VALIDATION, node.span, message).with_hint(hint));
         return;
     }
@@ -50,10 +50,10 @@ fn report(node: &SyntaxNode, error: &ValidationError, found: &mut Diagnostics) {
     }
     let pointer = error.instance_path().to_string();
     let span = span_at_pointer(node, &pointer);
-    let problem = Diagnostic::error(codes::VALIDATION, span, format!("this is no valid JSON Schema: {message}"));
+    let problem = Diagnostic::error(codes::VALIDATION, span, format!("this is not a valid JSON Schema: {message}"));
     let hint = match pointer.rsplit('/').next() {
         Some("type") => "types are `array`, `boolean`, `integer`, `null`, `number`, `object`, `string`",
-        _ => "`resultSchema` is JSON Schema 2020-12; references lead nowhere but into itself",
+        _ => "`resultSchema` is JSON Schema 2020-12; references can only point into the schema itself",
     };
     found.push(problem.with_hint(hint));
 }

@@ -63,6 +63,6 @@ async fn loop_events_report_their_max_concurrency() {
         let ran = case(&document, &format!("replies: {{{}}}", replies.join(", "))).run().await;
         let started = ran.events.iter().find(|event| event.type_name() == "loop.started").unwrap();
         let limits = started.fields().get("limits").cloned().unwrap_or_default();
-        assert_eq!(limits.get("atOnce").cloned().unwrap_or_default(), max_concurrency);
+        assert_eq!(limits.get("max_concurrency").cloned().unwrap_or_default(), max_concurrency);
     }
 }

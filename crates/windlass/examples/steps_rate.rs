@@ -13,7 +13,7 @@ struct Begin {
 }
 
 #[derive(Event, Serialize, Deserialize)]
-#[event(name = "turn")]
+#[event(name = "iteration")]
 struct Iteration {
     left: u64,
 }

@@ -18,7 +18,7 @@ use crate::{Context, Res, State, StepError};
 /// acceptable::<windlass::StepFailed>();
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is nothing that a step can accept",
+    message = "a step cannot accept `{Self}`",
     label = "not an event",
     note = "a step accepts an event (`#[derive(Event)]`), a union (`#[derive(Events)]`), `All<E>`, `Collect<(A, B)>` or `StepFailed`"
 )]

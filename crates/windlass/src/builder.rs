@@ -89,7 +89,7 @@ impl StepDef {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a workflow is there when it is built: `.build()`"]
+#[must_use = "a workflow exists once it is built: `.build()`"]
 pub struct WorkflowBuilder {
     pub(crate) name: String,
     pub(crate) timeout: Option<Duration>,
@@ -247,7 +247,7 @@ impl WorkflowBuilder {
 /// let workflow = builder.workers(1).timeout(std::time::Duration::from_secs(5)).build();
 /// assert!(workflow.is_ok());
 /// ```
-#[must_use = "a workflow is there when it is built: `.build()`"]
+#[must_use = "a workflow exists once it is built: `.build()`"]
 pub struct StepBuilder {
     workflow: WorkflowBuilder,
     index: usize,

@@ -90,7 +90,7 @@ impl StepCall {
             let known = crate::nearest::list_names("there are", self.info.resources.names());
             StepError::new("NoSuchResource", format!("there is no resource `{name}`; {known}"))
                 .with_kind("resource")
-                .hint("give it to the workflow before it is built: `.resource(…)`")
+                .hint("add it to the workflow before it is built: `.resource(…)`")
         })
     }
 }
@@ -127,8 +127,8 @@ impl StepCallInner {
 
     fn order_changed_error(&self, at: usize, before: &str, now: &str) -> StepError {
         let step = &self.step().name;
-        let message = format!("durable call {} of `{step}` asks for `{now}`; before it asked for `{before}`", at + 1);
-        StepError::new("CourseChanged", message)
+        let message = format!("durable call {} of `{step}` is `{now}`; an earlier execution had `{before}`", at + 1);
+        StepError::new("DurableCallOrderChanged", message)
             .with_kind("order")
             .hint("a body must make its durable calls in the same order each time it runs")
     }

@@ -53,7 +53,7 @@ impl<'w> BuildChecks<'w> {
     /// Reports a problem that a step or the whole workflow may allow explicitly.
     fn add_unless_allowed(&mut self, check: Check, step: &StepDef, message: String, hint: &str) {
         if !self.allowed(step, check) {
-            let hint = format!("{hint}; if it is meant, allow it: `allow = [\"{}\"]`", check.as_str());
+            let hint = format!("{hint}; if this is intended, allow it: `allow = [\"{}\"]`", check.as_str());
             self.add(Problem::new(check.as_str(), message, hint).at(&step.name));
         }
     }
@@ -110,8 +110,8 @@ impl<'w> BuildChecks<'w> {
         for event in all {
             let meant_as_start = event.name == "start" && event.kind == EventKind::Start;
             if is_reserved_event(event.name) && !meant_as_start && reported.insert(event.name) {
-                let message = format!("the event name `{}` is the engine's own", event.name);
-                let hint = "readers of the stream could not tell them apart: give it another name";
+                let message = format!("the event name `{}` is reserved by the engine", event.name);
+                let hint = "subscribers could not distinguish it from the engine's events: give it another name";
                 self.add(Problem::new("reserved_event", message, hint));
             }
             let first = *known.entry(event.name).or_insert(event);
@@ -145,7 +145,7 @@ impl<'w> BuildChecks<'w> {
             )),
             _ => {
                 let message = format!("there is more than one start event, {}", list_names("accepted", starts));
-                self.add(Problem::new("many_starts", message, "a run begins with one: take the mark off the others"));
+                self.add(Problem::new("many_starts", message, "a run begins with one: remove `start` from the others"));
             }
         }
         match stops.len() {
@@ -160,7 +160,7 @@ impl<'w> BuildChecks<'w> {
                 self.add(Problem::new(
                     "many_stops",
                     message,
-                    "a run ends with one: give it what tells the cases apart",
+                    "a run ends with one: add a field to it that distinguishes the cases",
                 ));
             }
         }
@@ -181,7 +181,7 @@ impl<'w> BuildChecks<'w> {
             let takes_failures = step.shape.join == JoinKind::Failure;
             let Some(handler) = &step.handler else {
                 if takes_failures {
-                    let message = format!("the step `{}` takes failures and is no error handler", step.name);
+                    let message = format!("the step `{}` takes failures but is not an error handler", step.name);
                     let hint = "add it with `.on_failure(…)` or `#[on_failure]`";
                     self.add(Problem::new("handler", message, hint).at(&step.name));
                 }
@@ -191,17 +191,17 @@ impl<'w> BuildChecks<'w> {
                 |message: String, hint: String| self.add(Problem::new("handler", message, hint).at(&step.name));
             if !takes_failures {
                 let message = format!("the error handler `{}` does not take a failure", step.name);
-                wrong(message, "its event parameter is `StepFailed`".to_owned());
+                wrong(message, "its event parameter must be `StepFailed`".to_owned());
             }
             if handler.times == 0 {
-                let message = format!("the error handler `{}` may be used no times", step.name);
-                wrong(message, "`times` is at least 1".to_owned());
+                let message = format!("the error handler `{}` may never run", step.name);
+                wrong(message, "`times` must be at least 1".to_owned());
             }
             let Some(of) = &handler.steps else {
                 match wildcard.replace(&step.name) {
                     Some(first) => wrong(
                         format!("`{first}` and `{}` are both for all steps", step.name),
-                        "only one handler is: say `of` for the other".to_owned(),
+                        "only one handler can be: set `of` on the other".to_owned(),
                     ),
                     None => continue,
                 }
@@ -212,7 +212,8 @@ impl<'w> BuildChecks<'w> {
                     None => {
                         let names =
                             workflow.steps.iter().filter(|one| one.handler.is_none()).map(|one| one.name.as_str());
-                        let message = format!("the error handler `{}` is for `{target}`, which is no step", step.name);
+                        let message =
+                            format!("the error handler `{}` is for `{target}`, which is not a step", step.name);
                         wrong(message, suggest(target, names.collect::<Vec<_>>()));
                     }
                     Some(one) if one.handler.is_some() => wrong(
@@ -233,10 +234,12 @@ impl<'w> BuildChecks<'w> {
     fn resources(&mut self) {
         for step in self.steps() {
             for needed in step.shape.resources.iter().filter(|needed| !self.workflow.resources.contains(needed)) {
-                let message =
-                    format!("the step `{}` takes the resource `{}`, which is not there", step.name, needed.name);
+                let message = format!(
+                    "the step `{}` takes the resource `{}`, which the workflow does not have",
+                    step.name, needed.name
+                );
                 let hint =
-                    format!("give it: `.resource(…)`; {}", list_names("there are", self.workflow.resources.names()));
+                    format!("add it with `.resource(…)`; {}", list_names("there are", self.workflow.resources.names()));
                 self.problems.push(Problem::new("missing_resource", message, hint).at(&step.name));
             }
         }
@@ -288,7 +291,8 @@ impl<'w> BuildChecks<'w> {
             }
             if reached.contains(&at) && !leads_out.contains(&at) {
                 let message = format!("the step `{name}` is a dead end: nothing that it gives leads to the run's end");
-                let hint = "let it give the stop event, an event that asks somebody outside, or one that leads to them";
+                let hint =
+                    "let it give the stop event, an event that requests input from outside, or one that leads to those";
                 self.add_unless_allowed(Check::DeadEnd, step, message, hint);
             }
             if step.shape.join == JoinKind::All
@@ -336,7 +340,7 @@ impl<'w> BuildChecks<'w> {
             for event in step.outputs().filter(|event| !ends(event) && !consumed.contains(event.name)) {
                 if reported.insert(event.name) {
                     let message = format!("the step `{}` gives `{}`, which no step accepts", step.name, event.name);
-                    let hint = "add a step that takes it, or say who waits for it: `waits = [Event]`";
+                    let hint = "add a step that takes it, or declare the step that waits for it: `waits = [Event]`";
                     self.add_unless_allowed(Check::NeverConsumed, step, message, hint);
                 }
             }

@@ -71,7 +71,7 @@ struct Definition {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "an engine is there when it is built: `.build()`"]
+#[must_use = "an engine exists once it is built: `.build()`"]
 pub struct EngineBuilder {
     directory: Option<PathBuf>,
     workflows: Vec<Workflow>,
@@ -186,8 +186,8 @@ impl Engine {
         self.plan_hash(workflow.name())?;
         let name = runtime::RuntimeEngine::snapshot_definition(snapshot)?;
         if *name != *workflow.name() {
-            let message = format!("the snapshot is one of `{name}`, not of `{}`", workflow.name());
-            return Err(Error::refused("NotTheWorkflow", message));
+            let message = format!("the snapshot belongs to the workflow `{name}`, not to `{}`", workflow.name());
+            return Err(Error::refused("WrongWorkflow", message));
         }
         let handle = self.inner.restore(snapshot, None).await?;
         self.wrap_handle(handle)
@@ -548,7 +548,7 @@ impl Engine {
         let same = |own: &Workflow| runtime::codec::encode(own.plan()) == runtime::codec::encode(workflow.plan());
         match own {
             Some(own) if !same(own) => {
-                let message = format!("this engine has another workflow of the name `{}`", workflow.name());
+                let message = format!("this engine has a different workflow named `{}`", workflow.name());
                 Err(Error::refused("AnotherWorkflow", message))
             }
             _ => Ok(()),

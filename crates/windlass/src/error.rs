@@ -200,7 +200,7 @@ impl fmt::Debug for Error {
 fn advice(error: &RuntimeError) -> &'static str {
     match error {
         RuntimeError::RunExists(_) => {
-            "; `resume` goes on with it as it was begun: also a change of workers or retries makes another workflow"
+            "; use `resume` to continue it as it was started: changed workers or retries also make a different workflow"
         }
         _ => "",
     }

@@ -74,7 +74,7 @@ pub trait Event: Serialize + DeserializeOwned + Send + 'static {
             format!("`{}` of version {from} cannot be read: this program has version {}", Self::NAME, Self::VERSION);
         Err(StepError::new("EventTooOld", message)
             .with_kind("event")
-            .hint("say how older ones are read: `#[event(upgrade = function)]`"))
+            .hint("declare how older versions are read: `#[event(upgrade = function)]`"))
     }
 }
 
@@ -260,8 +260,7 @@ impl Token {
 
 /// Returns an error that lists the known names.
 pub(crate) fn unknown(name: &str, known: &[EventType]) -> StepError {
-    let message =
-        format!("the event `{name}` is not known here; {}", list_names("known", known.iter().map(|one| one.name)));
+    let message = format!("unknown event `{name}`; {}", list_names("known", known.iter().map(|one| one.name)));
     StepError::new("UnknownEvent", message).with_kind("event")
 }
 
@@ -311,7 +310,7 @@ pub(crate) fn decode<E: Event>(payload: &Value) -> Result<E, StepError> {
     }
     if given > E::VERSION {
         let message = format!("`{}` is of version {given}: this program reads up to {}", E::NAME, E::VERSION);
-        let hint = "it was made by a newer program: run that one";
+        let hint = "it was written by a newer program: use that version";
         return Err(StepError::new("EventTooNew", message).with_kind("event").hint(hint));
     }
     let plain = unversioned(payload);

@@ -32,7 +32,7 @@ use crate::{Param, Returns, StepError, StepResult};
 #[diagnostic::on_unimplemented(
     message = "this function cannot be a step",
     label = "not a step",
-    note = "a step is `async fn(context, event, resources…) -> Result<events, StepError>`: one event, and beside it `Context` and `Res<T>`; a closure says the types of its parameters",
+    note = "a step is `async fn(context, event, resources…) -> Result<events, StepError>`: one event, and beside it `Context` and `Res<T>`; a closure declares the types of its parameters",
     note = "what is returned is an event, a union of events, `Option` or `Vec` of those, or `()`"
 )]
 pub trait StepFn<Args>: Send + Sync + 'static {

@@ -94,7 +94,7 @@ impl Handle {
             self.workflow.as_ref().and_then(|workflow| workflow.events().find(|event| event.kind == EventKind::Stop));
         if let Some(stop) = stop.filter(|stop| stop.name != Stop::NAME) {
             let message = format!("`{}` ends with `{}`, not with `{}`", self.definition, stop.name, Stop::NAME);
-            return Err(Error::refused("NotTheStop", message));
+            return Err(Error::refused("WrongStopEvent", message));
         }
         decode(&self.result_value().await?).map_err(Error::Event)
     }

@@ -31,7 +31,7 @@ use crate::{Context, StepError};
 #[diagnostic::on_unimplemented(
     message = "this cannot be called by definitions",
     label = "not such a function",
-    note = "it is `async fn(input) -> Result<output, StepError>` or `async fn(Context, input) -> …`, where serde can read the input and write the output; a closure says the types of its parameters"
+    note = "it is `async fn(input) -> Result<output, StepError>` or `async fn(Context, input) -> …`, where serde can read the input and write the output; a closure declares the types of its parameters"
 )]
 pub trait Function<Args>: Send + Sync + 'static {
     #[doc(hidden)]
@@ -110,7 +110,7 @@ pub fn described<Args, F: Function<Args>>(
     description: impl Into<String>,
     parameters: &str,
 ) -> Result<Described<F>, crate::Error> {
-    let problem = |error| crate::Error::refused("BadParameters", format!("the parameters are no JSON: {error}"));
+    let problem = |error| crate::Error::refused("BadParameters", format!("the parameters are not valid JSON: {error}"));
     let parameters = windlass_value::parse_json(parameters).map_err(problem)?;
     Ok(Described { function, spec: FunctionSpec { description: description.into(), parameters } })
 }
@@ -131,7 +131,7 @@ impl<Args: 'static, F: Function<Args>> Function<WithSpec<Args>> for Described<F>
 
 fn input<T: DeserializeOwned>(call: &StepCall) -> Result<T, StepError> {
     from_value(&call.tool_call.input).map_err(|error| {
-        let message = format!("the input of `{}` is not as it was expected: {error}", call.step().name);
+        let message = format!("the input of `{}` has an unexpected form: {error}", call.step().name);
         StepError::new("InputNotRead", message).with_kind("input")
     })
 }

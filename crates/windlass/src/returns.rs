@@ -14,7 +14,7 @@ use crate::signature::StepSignature;
 /// returnable::<()>();
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is nothing that a step can return",
+    message = "a step cannot return `{Self}`",
     label = "not an event",
     note = "a step returns an event, a union of events (`#[derive(Events)]`), `Option` of those, `Vec` of those (a fan-out), or `()`"
 )]
@@ -76,7 +76,7 @@ impl<U: Events> Returns for Vec<U> {
 /// result::<Result<(), std::io::Error>>();
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not what a step returns",
+    message = "a step cannot have the return type `{Self}`",
     label = "not a `Result` of events",
     note = "a step returns `Result<E, StepError>`, where E is an event, a union of events, `Option` or `Vec` of those, or `()`"
 )]

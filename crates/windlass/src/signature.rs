@@ -69,7 +69,8 @@ fn initial<S: State>() -> Result<Map, StepError> {
     match to_value(&S::default())? {
         Value::Map(map) => Ok(std::sync::Arc::unwrap_or_clone(map)),
         other => {
-            let message = format!("the state `{}` is written as {}, not as an object", type_name::<S>(), other.kind());
+            let message =
+                format!("the state `{}` is serialized as {}, not as an object", type_name::<S>(), other.kind());
             Err(StepError::new("StateNotAnObject", message).hint("make it a struct with named fields"))
         }
     }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use windlass_core::{Event as Told, EventKind as RunEventKind, Status};
+use windlass_core::{Event as CoreEvent, EventKind as RunEventKind, Status};
 use windlass_runtime::{EventReader, RuntimeError};
 use windlass_store::Store;
 use windlass_value::{Map, Timestamp, Value};
@@ -61,7 +61,7 @@ pub struct RunEvent {
 }
 
 impl RunEvent {
-    fn from_event(event: Told) -> RunEvent {
+    fn from_event(event: CoreEvent) -> RunEvent {
         RunEvent { seq: event.seq, at: event.at, path: event.path, kind: event.kind }
     }
 
@@ -112,7 +112,7 @@ pub struct EventStream {
     store: Arc<dyn Store>,
 }
 
-type ReadResult = (EventReader, Result<Option<Told>, RuntimeError>);
+type ReadResult = (EventReader, Result<Option<CoreEvent>, RuntimeError>);
 
 enum ReadState {
     Idle(EventReader),
@@ -126,7 +126,7 @@ impl EventStream {
     }
 
     /// Resolves the stored values of events of steps and of the end; other values that were too large stay references.
-    fn resolve_values(&self, mut event: Told) -> Result<RunEvent, Error> {
+    fn resolve_values(&self, mut event: CoreEvent) -> Result<RunEvent, Error> {
         let resolves = matches!(
             event.kind,
             RunEventKind::Other { .. }

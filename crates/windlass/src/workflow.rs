@@ -134,7 +134,7 @@ impl Workflow {
             start => {
                 let expected = start.map_or("", |start| start.name);
                 let message = format!("`{}` starts with `{expected}`, not with `{}`", self.name(), E::NAME);
-                Err(Error::refused("NotTheStart", message))
+                Err(Error::refused("WrongStartEvent", message))
             }
         }
     }

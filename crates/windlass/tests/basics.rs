@@ -10,7 +10,7 @@ struct Begin {
 }
 
 #[derive(Event, Serialize, Deserialize)]
-#[event(name = "turn")]
+#[event(name = "iteration")]
 struct Iteration {
     left: u64,
     done: u64,
@@ -38,10 +38,10 @@ impl Looping {
     }
 
     #[step(workers = 1)]
-    async fn turn(&self, _ctx: Context, turn: Iteration) -> Result<Next, std::num::ParseIntError> {
-        Ok(match turn.left {
-            0 => Done { iterations: turn.done }.into(),
-            left => Iteration { left: left - 1, done: turn.done + 1 }.into(),
+    async fn iterate(&self, _ctx: Context, iteration: Iteration) -> Result<Next, std::num::ParseIntError> {
+        Ok(match iteration.left {
+            0 => Done { iterations: iteration.done }.into(),
+            left => Iteration { left: left - 1, done: iteration.done + 1 }.into(),
         })
     }
 }
@@ -51,7 +51,7 @@ async fn a_loop() {
     let workflow = Looping.into_workflow().build().unwrap();
     assert_eq!(
         workflow.text(),
-        "workflow looping\nbegin(begin) -> turn  workers 4\nturn(turn) -> turn | done  workers 1\n"
+        "workflow looping\nbegin(begin) -> iteration  workers 4\niterate(iteration) -> iteration | done  workers 1\n"
     );
     assert_eq!(workflow.run::<Done>(Begin { iterations: 100 }).await.unwrap(), Done { iterations: 100 });
 }
@@ -60,10 +60,10 @@ async fn a_loop() {
 async fn the_same_by_hand() {
     let workflow = Workflow::builder("looping")
         .step("begin", |begin: Begin| async move { Ok(Iteration { left: begin.iterations, done: 0 }) })
-        .step("turn", |turn: Iteration| async move {
-            Ok(match turn.left {
-                0 => Next::Done(Done { iterations: turn.done }),
-                left => Next::Iteration(Iteration { left: left - 1, done: turn.done + 1 }),
+        .step("iterate", |iteration: Iteration| async move {
+            Ok(match iteration.left {
+                0 => Next::Done(Done { iterations: iteration.done }),
+                left => Next::Iteration(Iteration { left: left - 1, done: iteration.done + 1 }),
             })
         })
         .workers(1)
@@ -71,5 +71,5 @@ async fn the_same_by_hand() {
         .unwrap();
     assert_eq!(workflow.run::<Done>(Begin { iterations: 3 }).await.unwrap(), Done { iterations: 3 });
     let error = workflow.run::<Done>(Iteration { left: 1, done: 1 }).await.unwrap_err();
-    assert_eq!(error.to_string(), "`looping` starts with `begin`, not with `turn`");
+    assert_eq!(error.to_string(), "`looping` starts with `begin`, not with `iteration`");
 }

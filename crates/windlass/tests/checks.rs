@@ -23,7 +23,7 @@ events! {
     Again = "a";
     Own = "step.done";
     Asked = "asked", input_required;
-    Answered = "told", human_response;
+    Answered = "answered", human_response;
     Done = "done", stop;
     Ended = "ended", stop;
 }
@@ -182,11 +182,14 @@ fn each_problem_has_a_code_and_a_sentence() {
         ),
         (
             named("w").step("x", step!(Begin => Own)).step("y", step!(Own => Done)).workflow(),
-            vec![("reserved_event", "the event name `step.done` is the engine's own")],
+            vec![("reserved_event", "the event name `step.done` is reserved by the engine")],
         ),
         (
             named("w").step("x", |_: Begin, _: Res<One>| async { Ok(Done) }).resource(Two::default()),
-            vec![("missing_resource", "the step `x` takes the resource `suite::checks::One`, which is not there")],
+            vec![(
+                "missing_resource",
+                "the step `x` takes the resource `suite::checks::One`, which the workflow does not have",
+            )],
         ),
         (
             named("w")
@@ -199,7 +202,7 @@ fn each_problem_has_a_code_and_a_sentence() {
             named("w").step("x", |_: Begin, _: Context<Bare>| async { Ok(Done) }).workflow(),
             vec![(
                 "state",
-                "StateNotAnObject: the state `suite::checks::Bare` is written as integer, not as an object (make it a struct with named fields)",
+                "StateNotAnObject: the state `suite::checks::Bare` is serialized as integer, not as an object (make it a struct with named fields)",
             )],
         ),
     ];
@@ -226,7 +229,7 @@ fn handlers_have_rules() {
         (
             complete().on_failure("h", failure()).for_steps(["whale"]).workflow(),
             vec![
-                "the error handler `h` is for `whale`, which is no step",
+                "the error handler `h` is for `whale`, which is not a step",
                 "the error handler `h` is for no step that can run",
             ],
         ),
@@ -246,7 +249,7 @@ fn handlers_have_rules() {
                 .workflow(),
             vec!["`h` and `g` are both for `whole`", "the error handler `g` is for no step that can run"],
         ),
-        (complete().on_failure("h", failure()).times(0).workflow(), vec!["the error handler `h` may be used no times"]),
+        (complete().on_failure("h", failure()).times(0).workflow(), vec!["the error handler `h` may never run"]),
         (
             complete().on_failure("h", step!(Begin => Done)).workflow(),
             vec!["the error handler `h` does not take a failure"],
@@ -254,7 +257,7 @@ fn handlers_have_rules() {
         (
             complete().step("h", failure()).workflow(),
             vec![
-                "the step `h` takes failures and is no error handler",
+                "the step `h` takes failures but is not an error handler",
                 "the step `h` can never run: nothing leads to it from the start",
             ],
         ),
@@ -276,7 +279,7 @@ fn all_problems_are_reported_together_and_some_can_be_allowed() {
         text.starts_with("the workflow `w` cannot be built, for 3 reasons:\n  never_produced: the step `z`"),
         "{text}"
     );
-    assert!(text.contains("if it is meant, allow it: `allow = [\"dead_end\"]`"), "{text}");
+    assert!(text.contains("if this is intended, allow it: `allow = [\"dead_end\"]`"), "{text}");
     let fewer = several().allow(Check::NeverProduced).allow(Check::NeverConsumed).build().unwrap_err();
     assert_eq!(fewer.problems.len(), 1);
     let checks = [Check::NeverProduced, Check::NeverConsumed, Check::DeadEnd];
@@ -299,7 +302,7 @@ impl Macros {
     }
 
     #[on_failure(of = [begin], times = 3)]
-    async fn mend(&self, _failed: StepFailed) -> Result<Option<Done>, StepError> {
+    async fn rescue(&self, _failed: StepFailed) -> Result<Option<Done>, StepError> {
         Ok(None)
     }
 }
@@ -309,7 +312,7 @@ fn macros_match_the_builder() {
     let workflow = Macros.into_workflow().build().unwrap();
     let text = "workflow macros\n\
                 begin(begin) -> done  workers 4  sends a\n\
-                never(b) -> b  workers 4  waits told\n\
-                mend(failure of begin) -> done  workers 4  times 3\n";
+                never(b) -> b  workers 4  waits answered\n\
+                rescue(failure of begin) -> done  workers 4  times 3\n";
     assert_eq!(workflow.text(), text);
 }

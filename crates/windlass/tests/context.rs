@@ -162,7 +162,7 @@ async fn sends_are_declared() {
     let error = run(&workflow).await.unwrap_err();
     assert_eq!(error.code(), "NotDeclared");
     assert!(
-        error.to_string().contains("the step `begin` does not say that it sends `note`; it may send: `done`"),
+        error.to_string().contains("the step `begin` does not declare that it sends `note`; it may send: `done`"),
         "{error}"
     );
 }

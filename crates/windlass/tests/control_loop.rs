@@ -139,7 +139,7 @@ async fn excess_events_queue_and_start_in_order_on_the_lowest_free_worker() {
     assert_eq!(world.wait_for_notes(4).await, ["1", "2", "3", "4"]);
     ["3", "4", "5"].into_iter().for_each(|gate| world.open(gate));
     let (result, events) = ended(&handle).await;
-    assert_eq!(result.unwrap().text, "1 2 3 4 5", "members come together in their order");
+    assert_eq!(result.unwrap().text, "1 2 3 4 5", "members are joined in their order");
     assert_eq!(world.notes(), ["1", "2", "3", "4", "5"]);
     let numbers = events.iter().filter(|event| event.type_name() == "step.started" && &*event.path == "work");
     let numbers: Vec<i64> = numbers.map(|event| field(event, "worker").as_int().unwrap()).collect();
@@ -182,11 +182,7 @@ async fn a_failure_without_a_policy_is_published_and_fails_the_run() {
     assert!(matches!(&error, Error::Run { status: Status::Failed, .. }), "{error}");
     assert_eq!((error.code(), count(&events, "task.retrying")), ("NotYet", 0));
     assert!(position_of(&events, "step.failed only") < position_of(&events, "workflow.finished"));
-    assert_eq!(
-        event_lines(&events).last().map(String::as_str),
-        Some("workflow.finished"),
-        "nothing comes after the end"
-    );
+    assert_eq!(event_lines(&events).last().map(String::as_str), Some("workflow.finished"), "no event follows the end");
 }
 
 #[tokio::test]
@@ -205,7 +201,7 @@ async fn a_timed_out_run_names_its_running_steps_and_ends_its_stream() {
     let error = result.unwrap_err();
     assert!(matches!(&error, Error::Run { status: Status::TimedOut, .. }), "{error}");
     assert_eq!(error.code(), "RunTimedOut");
-    assert!(error.to_string().contains("still at work: stuck"), "{error}");
+    assert!(error.to_string().contains("still running: stuck"), "{error}");
     let last = events.last().unwrap();
     assert_eq!(last.type_name(), "workflow.finished");
     assert!(format!("{:?}", last.kind).contains("stuck"), "{:?}", last.kind);
@@ -268,7 +264,7 @@ async fn a_stop_event_cancels_other_steps_and_drops_their_late_events() {
     wait_for_events(&handle, "item", 1).await;
     world.open("stop");
     assert_eq!(text(&handle).await, "stopped");
-    assert_eq!(world.wait_for_notes(2).await, ["begun", "dropped"], "before the end is told");
+    assert_eq!(world.wait_for_notes(2).await, ["begun", "dropped"], "before the end is published");
     world.open("late");
     world.wait_for_notes(3).await;
     let events = events(&handle, 0).await;
@@ -427,9 +423,9 @@ async fn a_proven_hang_fails_with_its_reason_and_without_a_timeout() {
         .unwrap();
     let handle = started(&workflow).await;
     let so_far = wait_for_events(&handle, "workflow.idle", 1).await;
-    assert_eq!(count(&so_far, "event.unhandled"), 0, "a question is for somebody outside: {:#?}", event_lines(&so_far));
+    assert_eq!(count(&so_far, "event.unhandled"), 0, "a question is for a client outside: {:#?}", event_lines(&so_far));
     let asked: Vec<_> = so_far.iter().filter_map(|event| event.event::<Question>()).collect();
-    assert_eq!(asked, [Ok(Question { n: 1 })], "and it is told");
+    assert_eq!(asked, [Ok(Question { n: 1 })], "and it is published");
     handle.send(answer(3)).await.unwrap();
     assert_eq!(text(&handle).await, "answer 3");
 }
@@ -437,7 +433,7 @@ async fn a_proven_hang_fails_with_its_reason_and_without_a_timeout() {
 #[tokio::test]
 async fn an_unaccepted_outside_event_is_reported() {
     let world = World::default();
-    let workflow = Workflow::builder("nobody")
+    let workflow = Workflow::builder("unanswered")
         .step("wait", |world: Res<World>, _: Begin| async move {
             world.note("begun");
             world.pass("end").await;
@@ -558,7 +554,7 @@ async fn a_handler_does_not_see_run_timeouts_or_cancellation() {
         .timeout(HOUR)
         .step("ask", |ctx: Context, _: Begin| async move { done(ctx.wait_for::<Answer>().await?.text) })
         .on_failure("rescue", |world: Res<World>, _: windlass::StepFailed| async move {
-            world.note("told");
+            world.note("handled");
             done("rescued")
         })
         .resource(world.clone())
@@ -611,8 +607,12 @@ async fn readers_miss_nothing_and_see_nothing_twice() {
     text(&handle).await;
     let (all, other) = tokio::join!(events(&handle, 0), events(&handle, 0));
     assert_eq!(all, other, "two readers see the same");
-    assert_eq!(all[..early.len()], early, "what was seen live is what is kept");
-    assert_eq!(events(&handle, last).await, all[early.len()..], "who comes back misses nothing and sees nothing twice");
+    assert_eq!(all[..early.len()], early, "live and stored events are the same");
+    assert_eq!(
+        events(&handle, last).await,
+        all[early.len()..],
+        "a reader that reconnects misses nothing and sees nothing twice"
+    );
     let numbers: Vec<u64> = all.iter().map(|event| event.seq).collect();
     assert_eq!(numbers, (1..=all.len() as u64).collect::<Vec<_>>());
     assert!(events(&handle, all.len() as u64).await.is_empty(), "after the end there is nothing");
@@ -682,7 +682,7 @@ async fn handler_budgets_are_part_of_a_snapshot() {
         let handle = started(&workflow).await;
         world.wait_for_notes(1).await;
         let snapshot = in_time(handle.snapshot()).await.unwrap();
-        handle.cancel("carried on elsewhere").await.unwrap();
+        handle.cancel("continued elsewhere").await.unwrap();
         in_time(handle.result::<Done>()).await.unwrap_err();
         let there = World::default();
         there.open("work");

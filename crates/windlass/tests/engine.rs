@@ -20,7 +20,7 @@ struct Asked {
 }
 
 #[derive(Event, Serialize, Deserialize)]
-#[event(name = "told", human_response)]
+#[event(name = "answered", human_response)]
 struct Answered {
     text: String,
 }
@@ -107,7 +107,7 @@ async fn many_readers_see_the_same() {
     handle.send(Answered { text: "hello".into() }).await.unwrap();
     assert_eq!(handle.result::<Done>().await.unwrap().text, "hello");
     let live = watching.await.unwrap();
-    assert_eq!(live, all(&handle, 0).await, "those who come later see the same");
+    assert_eq!(live, all(&handle, 0).await, "later readers see the same");
     assert_eq!(live.iter().map(|event| event.seq).collect::<Vec<_>>(), (1..=live.len() as u64).collect::<Vec<_>>());
     let middle = live.len() as u64 / 2;
     assert_eq!(all(&handle, middle).await, live[middle as usize..], "no gap and no repeat");
@@ -123,17 +123,14 @@ async fn invalid_requests_are_refused() {
     let engine = Engine::in_memory().workflow(&workflow).build().unwrap();
     let handle = engine.start(&workflow, Begin { id: 1 }).await.unwrap();
     let table = [
+        (handle.send(Stray).await, "UnknownEvent: unknown event `stray`; known: `answered`, `asked`, `begin`, `done`"),
         (
-            handle.send(Stray).await,
-            "UnknownEvent: the event `stray` is not known here; known: `asked`, `begin`, `done`, `told`",
+            handle.send_value("answerd", Value::Null).await,
+            "UnknownEvent: unknown event `answerd`; known: `answered`, `asked`, `begin`, `done`",
         ),
         (
-            handle.send_value("tld", Value::Null).await,
-            "UnknownEvent: the event `tld` is not known here; known: `asked`, `begin`, `done`, `told`",
-        ),
-        (
-            handle.send_value("told", Value::Null).await,
-            "EventNotRead: the event `told` cannot be read: invalid type: unit value, expected struct Told (a change of its fields needs a new version: `#[event(version = 2, upgrade = …)]`)",
+            handle.send_value("answered", Value::Null).await,
+            "EventNotRead: the event `answered` cannot be read: invalid type: unit value, expected struct Answered (a change of its fields needs a new version: `#[event(version = 2, upgrade = …)]`)",
         ),
         (
             handle.send_to("ends", Answered { text: "".into() }).await,
@@ -141,9 +138,9 @@ async fn invalid_requests_are_refused() {
         ),
         (
             handle.send_to("ask", Answered { text: "".into() }).await,
-            "the step `ask` does not accept `told`; it accepts: `begin`",
+            "the step `ask` does not accept `answered`; it accepts: `begin`",
         ),
-        (handle.result::<Answered>().await.map(drop), "`asking` ends with `done`, not with `told`"),
+        (handle.result::<Answered>().await.map(drop), "`asking` ends with `done`, not with `answered`"),
         (engine.start(&workflow, Stray).await.map(drop), "`asking` starts with `begin`, not with `stray`"),
         (engine.resume("nowhere").await.map(drop), "there is no run `nowhere` in this store"),
         (
@@ -155,7 +152,7 @@ async fn invalid_requests_are_refused() {
         assert_eq!(answer.unwrap_err().to_string(), expected);
     }
     let text = Value::object([("text", "by name")]);
-    handle.send_value("told", text).await.unwrap();
+    handle.send_value("answered", text).await.unwrap();
     assert_eq!(handle.output::<Done>().await.unwrap().text, "by name");
     let late = handle.send(Answered { text: "late".into() }).await.unwrap_err();
     assert_eq!(late.code(), "Ended");
@@ -200,8 +197,8 @@ async fn a_run_resumes_after_its_process_ends() {
     let handle = engine.resume("three").await.unwrap();
     handle.send(Answered { text: "after all".into() }).await.unwrap();
     assert_eq!(handle.result::<Done>().await.unwrap().text, "after all");
-    assert_eq!(bodies.0.load(Ordering::SeqCst), 1, "what is done is not done again");
-    assert_eq!(until::<Asked>(&handle).await, Asked { id: 3 }, "its events are all there");
+    assert_eq!(bodies.0.load(Ordering::SeqCst), 1, "a completed step is not repeated");
+    assert_eq!(until::<Asked>(&handle).await, Asked { id: 3 }, "all its events are stored");
     // The same start again is the same run; with another event it is refused.
     let again = engine.start(&workflow, Begin { id: 3 }).id("three").await.unwrap();
     assert_eq!(again.result::<Done>().await.unwrap().text, "after all");
@@ -217,7 +214,7 @@ async fn abandoned_runs_are_adopted() {
     let handle = first.start(&workflow, Begin { id: 3 }).id("three").await.unwrap();
     until::<Asked>(&handle).await;
     first.close().await;
-    handle.send(Answered { text: "to nobody".into() }).await.unwrap();
+    handle.send(Answered { text: "while closed".into() }).await.unwrap();
     drop((first, handle));
     // An engine without the workflow does not touch the run.
     let other =
@@ -234,7 +231,7 @@ async fn abandoned_runs_are_adopted() {
         last = Some(event.unwrap());
     }
     let done: Done = last.and_then(|event| event.event()).unwrap().unwrap();
-    assert_eq!(done.text, "to nobody");
+    assert_eq!(done.text, "while closed");
     assert_eq!(second.status("three").unwrap(), Some(RunStatus::Succeeded));
     assert_eq!(second.status("four").unwrap(), None);
     second.close().await;
@@ -264,14 +261,14 @@ mod versions {
     use super::*;
 
     #[derive(Event, Serialize, Deserialize)]
-    #[event(name = "told", human_response, version = 3, upgrade = newer)]
+    #[event(name = "answered", human_response, version = 3, upgrade = newer)]
     pub(crate) struct Answered {
         pub words: Vec<String>,
     }
 
     /// Version 2 had the words in one text, like version 1, under another name.
     fn newer(from: u32, payload: Value) -> Result<Value, StepError> {
-        let text = payload.get(if from == 1 { "text" } else { "said" }).and_then(Value::as_str).unwrap_or_default();
+        let text = payload.get(if from == 1 { "text" } else { "content" }).and_then(Value::as_str).unwrap_or_default();
         let words = text.split(' ').map(Value::from).collect::<Vec<_>>();
         Ok(Value::object([("words", words)]))
     }
@@ -303,10 +300,10 @@ async fn a_run_of_an_older_release_continues_in_a_newer_one() {
     newer.send(versions::Answered { words: vec!["three".into(), "four".into()] }).await.unwrap();
     assert_eq!(older.result::<Done>().await.unwrap().text, "one+two");
     assert_eq!(newer.result::<Done>().await.unwrap().text, "three+four");
-    let read =
-        new.read_event("told", &Value::object([("said", Value::from("a b")), ("@version", Value::Int(2))])).unwrap();
+    let version_2 = Value::object([("content", Value::from("a b")), ("@version", Value::Int(2))]);
+    let read = new.read_event("answered", &version_2).unwrap();
     assert_eq!(windlass::from_value::<Vec<String>>(read.get("words").unwrap()).unwrap(), ["a", "b"]);
-    let too_new = new.read_event("told", &Value::object([("@version", Value::Int(4))])).unwrap_err();
+    let too_new = new.read_event("answered", &Value::object([("@version", Value::Int(4))])).unwrap_err();
     assert_eq!(too_new.code(), "EventTooNew");
     engine.close().await;
 }

@@ -24,7 +24,7 @@ async fn an_engine_refuses_a_run_of_a_newer_format_and_changes_nothing() {
     let shell = rusqlite::Connection::open(directory.path().join("windlass.db")).unwrap();
     let stamp = |format: u32| shell.execute("UPDATE runs SET format = ?1", [format]).unwrap();
     let row = || -> (String, u64, u32) {
-        let sql = "SELECT status, epoch, format FROM runs";
+        let sql = "SELECT status, owner_epoch, format FROM runs";
         shell.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap()
     };
     stamp(2);

@@ -230,7 +230,7 @@ fn retries_go_on_with_their_counts_in_their_order() {
         lines_read.extend(tries(&process.kill()));
     }
     lines_read.extend(tries(&Process::start(&directory, "retries", "").finish("3")));
-    assert_eq!(lines_read.len(), 13, "each that was killed is tried once more, with the number it had");
+    assert_eq!(lines_read.len(), 13, "each killed attempt is repeated once, with its number");
     lines_read.dedup();
     assert_eq!(lines_read, whole);
 }

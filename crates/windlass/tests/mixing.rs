@@ -130,7 +130,7 @@ async fn definitions_are_checked_when_the_engine_is_built() {
             "calls `nowhere`, which this engine does not have",
         ),
         ("{\"actions\": {\"a\": {\"type\": \"compos\"}}}", "compos"),
-        ("just: text", "no definition in a dialect that is known"),
+        ("just: text", "not a definition in any known dialect"),
     ];
     for (text, expected) in table {
         let error = engine(&workflow).definition("definition", text).build().err().unwrap().to_string();

@@ -12,7 +12,7 @@ use windlass::{Context, Engine, Event, Retry, RunStatus, StepError, Workflow};
 struct Begin {}
 
 #[derive(Event, Serialize, Deserialize)]
-#[event(name = "told", human_response)]
+#[event(name = "answered", human_response)]
 struct Answered {
     text: String,
 }
@@ -39,7 +39,7 @@ struct Directory(PathBuf);
 impl Directory {
     fn new() -> Directory {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("windlass-mended-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::SeqCst));
+        let name = format!("windlass-regressions-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::SeqCst));
         Directory(std::env::temp_dir().join(name))
     }
 }
@@ -115,7 +115,7 @@ async fn a_child_ends_with_the_step_that_waits_for_it() {
 
 #[tokio::test]
 async fn an_answer_to_another_request_is_rejected() {
-    let workflow = Workflow::builder("course")
+    let workflow = Workflow::builder("order")
         .step("swap", |ctx: Context, _: Begin| async move {
             match ctx.attempt() {
                 1 => {
@@ -130,7 +130,7 @@ async fn an_answer_to_another_request_is_rejected() {
         .unwrap();
     let engine = Engine::in_memory().virtual_time(true).workflow(&workflow).build().unwrap();
     let error = engine.start(&workflow, Begin {}).await.unwrap().result::<Done>().await.unwrap_err();
-    assert_eq!(error.code(), "CourseChanged", "{error}");
+    assert_eq!(error.code(), "DurableCallOrderChanged", "{error}");
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn damaged_snapshots_and_those_of_others_are_refused() {
         damaged[at] ^= 1;
         engine.restore(&workflow, &damaged).await.unwrap_err();
     }
-    assert_eq!(engine.restore(&echo(), &snapshot).await.unwrap_err().code(), "NotTheWorkflow");
+    assert_eq!(engine.restore(&echo(), &snapshot).await.unwrap_err().code(), "WrongWorkflow");
 }
 
 #[tokio::test]

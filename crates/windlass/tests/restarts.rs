@@ -124,7 +124,7 @@ async fn published_events_appear_once() {
                 ctx.sleep(HOUR).await?;
                 ctx.publish(Item { n: 3 })?;
                 tokio::task::yield_now().await;
-                done("told")
+                done("published")
             })
             .build()
             .unwrap()
@@ -257,7 +257,7 @@ enum LoopInput {
 
 fn looping() -> Workflow {
     Workflow::builder("looping")
-        .step("turn", |ctx: Context<Totals>, given: LoopInput| async move {
+        .step("iterate", |ctx: Context<Totals>, given: LoopInput| async move {
             let left = match given {
                 LoopInput::Begin(begin) => begin.n,
                 LoopInput::Item(item) => item.n,
@@ -370,7 +370,7 @@ fn a_stored_result_is_read_without_running() {
         let engine = open(&directory, &workflow);
         let handle = engine.resume("r").await.unwrap();
         assert_eq!(text(&handle).await, "kept");
-        assert_eq!(events(&handle, 0).await, expected, "and its events are those that were told");
+        assert_eq!(events(&handle, 0).await, expected, "and its events are those published before");
         assert_eq!(text(&begin(&engine, &workflow).await).await, "kept", "the same start is the same run");
         let failed = engine.resume("f").await.unwrap();
         assert_eq!(failed.result::<Done>().await.unwrap_err().code(), "NotYet");
@@ -417,7 +417,7 @@ fn a_retry_that_was_decided_is_not_decided_again() {
             let all = events(&handle, 0).await;
             assert_eq!(count(&all, "task.retrying"), 1);
             let running = all.iter().find(|event| event.type_name() == "step.running").unwrap();
-            assert_eq!(running.at, at, "what has happened stays as it was");
+            assert_eq!(running.at, at, "past attempts stay unchanged");
         });
         assert_eq!(world.notes(), ["attempt 1", "attempt 2", "attempt 2"]);
     }
@@ -446,7 +446,7 @@ fn an_error_whose_type_is_gone_is_still_read() {
         let workflow = Workflow::builder("vanishing");
         let workflow = match broken {
             true => workflow.step("work", |_: Begin| async { Err::<Done, StepError>(Vanishing.into()) }),
-            false => workflow.step("work", |_: Begin| async { done("mended") }),
+            false => workflow.step("work", |_: Begin| async { done("repaired") }),
         };
         workflow.on_failure("rescue", rescue).resource(world.clone()).build().unwrap()
     };
@@ -553,13 +553,13 @@ fn two_engines_on_one_store_do_not_both_run_it() {
         let (one, other) = (open(&directory, &workflow), open(&directory, &workflow));
         let handle = begin(&one, &workflow).await;
         world.wait_for_notes(1).await;
-        let refused = other.resume("r").await.expect_err("it is run elsewhere");
+        let refused = other.resume("r").await.expect_err("another engine runs it");
         assert_eq!(refused.code(), "Owned", "{refused}");
-        let refused = other.start(&workflow, Begin { n: 0 }).id("r").await.expect_err("nor is it started twice");
+        let refused = other.start(&workflow, Begin { n: 0 }).id("r").await.expect_err("nor does it start twice");
         assert_eq!(refused.code(), "Owned", "{refused}");
         world.open("end");
         assert_eq!(text(&handle).await, "once");
-        assert_eq!(text(&other.resume("r").await.unwrap()).await, "once", "its end is everybody's");
+        assert_eq!(text(&other.resume("r").await.unwrap()).await, "once", "every engine sees its end");
     });
     assert_eq!(world.notes(), ["ran"]);
 }
@@ -611,7 +611,7 @@ fn an_evicted_run_still_times_out() {
     });
     let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
     let ticks = replays(&store, "r");
-    assert!(ticks < 8, "it came back once, when its time was over, and not again and again: {ticks} ticks");
+    assert!(ticks < 8, "it was reloaded once, when its time was over, and not repeatedly: {ticks} ticks");
 }
 
 #[test]

@@ -110,7 +110,7 @@ async fn the_question_is_published_once_although_the_body_reruns() {
     assert_eq!(world.notes().len(), 4);
     let asked: Vec<u64> = events.iter().filter_map(|event| Some(event.event::<Question>()?.unwrap().n)).collect();
     assert_eq!(asked, [1, 2]);
-    assert_eq!(count(&events, "item"), 1, "what it has published before is not published again");
+    assert_eq!(count(&events, "item"), 1, "events published before are not published again");
 }
 
 #[derive(Events)]
@@ -133,8 +133,8 @@ async fn a_waiting_step_consumes_the_event_while_other_steps_start_with_it() {
             world.pass("end").await;
             Ok(Some(Done { text: String::new() }))
         })
-        .step("hears", |world: Res<World>, answer: Answer| async move {
-            world.note(format!("heard {}", answer.n));
+        .step("listens", |world: Res<World>, answer: Answer| async move {
+            world.note(format!("got {}", answer.n));
             Ok(())
         })
         .allow(windlass::Check::DeadEnd)
@@ -146,7 +146,7 @@ async fn a_waiting_step_consumes_the_event_while_other_steps_start_with_it() {
     handle.send(answer(1)).await.unwrap();
     let mut notes = world.wait_for_notes(2).await;
     notes.sort();
-    assert_eq!(notes, ["heard 1", "waited for 1"]);
+    assert_eq!(notes, ["got 1", "waited for 1"]);
     world.open("end");
     text(&handle).await;
     assert_eq!(world.notes().len(), 2);
@@ -158,7 +158,7 @@ async fn an_expired_wait_fails_inside_the_step_and_a_late_answer_is_unhandled() 
     let workflow = Workflow::builder("late")
         .step("ask", |ctx: Context, world: Res<World>, _: Begin| async move {
             let waited = ctx.wait_for::<Answer>().deadline(HOUR).await;
-            let error = waited.expect_err("nobody answers in time");
+            let error = waited.expect_err("no answer in time");
             world.note(format!("{} {}", error.kind(), error.code()));
             world.pass("end").await;
             done("went on")
@@ -205,7 +205,7 @@ async fn a_retry_keeps_the_answers_of_earlier_attempts() {
     wait_for_events(&handle, "workflow.idle", 1).await;
     handle.send(answer(1)).await.unwrap();
     let (result, events) = ended(&handle).await;
-    assert_eq!(result.unwrap().text, "1 at attempt 2", "nobody is asked twice");
+    assert_eq!(result.unwrap().text, "1 at attempt 2", "no question is asked twice");
     assert_eq!(count(&events, "workflow.idle"), 1);
 }
 

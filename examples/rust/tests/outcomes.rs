@@ -13,7 +13,7 @@ fn each_example_prints_the_expected_output() {
             "retry",
             &["--virtual-time"],
             "ada: card (attempt 3)\n\
-             charge failed after 1 attempt: nobody is called `bob`\n\
+             charge failed after 1 attempt: there is no account `bob`\n\
              bob: an invoice over 1990 cents (attempt 1)\n",
         ),
         (

@@ -76,7 +76,7 @@ fn code_in_the_pages_is_compiled() {
         assert!(!blocks.is_empty(), "{page} has no code");
         for (number, block) in blocks {
             if !files.iter().any(|file| stands_in(file, &block)) {
-                wrong.push(format!("{page}:{number}: stands in no file below examples/rust:\n{block}"));
+                wrong.push(format!("{page}:{number}: is in no file below examples/rust:\n{block}"));
             }
         }
     }

@@ -44,7 +44,7 @@ export const api = {
   pause: (id: string) => post<T.Json>(`${run(id)}/pause`),
   resume: (id: string) => post<T.Json>(`${run(id)}/resume`),
   cancel: (id: string, reason: string) => post<T.Json>(`${run(id)}/cancel`, reason ? { reason } : {}),
-  signal: (id: string, body: { name: string; data?: T.Json; place?: string }, key: string) =>
+  signal: (id: string, body: { name: string; data?: T.Json; step?: string }, key: string) =>
     post<{ delivery?: string }>(`${run(id)}/signal`, body as T.Json, { "Idempotency-Key": key }),
   retry: (id: string) => post<StartedRun & { reused?: number }>(`${run(id)}/retry`),
   restart: (id: string, body: { from: string; set?: T.Json }) => post<StartedRun>(`${run(id)}/restart`, body as T.Json),

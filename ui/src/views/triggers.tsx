@@ -190,7 +190,7 @@ function ScheduleDialog({ trigger, onClose, onChanged }: { trigger: Trigger | nu
   const [zone, setZone] = useState(current.timeZone);
   const [catchUp, setCatchUp] = useState(trigger?.catch_up ?? "last");
   const save = async () => {
-    const schedule = { cron: cron.trim(), ...(zone.trim() ? { timeZone: zone.trim() } : {}) };
+    const schedule = { cron: cron.trim(), ...(zone.trim() ? { time_zone: zone.trim() } : {}) };
     await api.setTrigger(definition, name.trim(), { schedule, catch_up: catchUp });
     onChanged();
   };
@@ -223,7 +223,7 @@ function ScheduleDialog({ trigger, onClose, onChanged }: { trigger: Trigger | nu
 export function parseCron(schedule: Json | undefined): { cron: string; timeZone: string } {
   const known = schedule !== null && typeof schedule === "object" && !Array.isArray(schedule) ? schedule : {};
   const text = (key: string) => (typeof known[key] === "string" ? known[key] : "");
-  return { cron: text("cron"), timeZone: text("timeZone") };
+  return { cron: text("cron"), timeZone: text("time_zone") };
 }
 
 export function scheduleText(schedule: Json): string {

@@ -149,13 +149,13 @@ workflow:
 
 /** The scripted model replies for the agents of `drafts`. */
 export const SCRIPT = `model:
-  - { when: { step: "cycle.*.write" }, reply: "A draft.", usage: { inputTokens: 1000, outputTokens: 200 } }
+  - { when: { step: "cycle.*.write" }, reply: "A draft.", usage: { input_tokens: 1000, output_tokens: 200 } }
   - when: { step: "cycle.0.judge" }
     calls: [{ name: submit_result, arguments: { done: false, reason: "It has no end." } }]
-    usage: { inputTokens: 400, outputTokens: 25 }
+    usage: { input_tokens: 400, output_tokens: 25 }
   - when: { step: "cycle.1.judge" }
     calls: [{ name: submit_result, arguments: { done: true, reason: "It is good." } }]
-    usage: { inputTokens: 400, outputTokens: 25 }
+    usage: { input_tokens: 400, output_tokens: 25 }
 `;
 
 export { HOSTILE };

@@ -53,7 +53,7 @@ describe("the audit log", () => {
 describe("schedules", () => {
   it("are shown on one line", () => {
     expect(scheduleText({ cron: "0 8 * * *" })).toBe("0 8 * * * UTC");
-    expect(scheduleText({ cron: "0 8 * * *", timeZone: "Europe/Berlin" })).toBe("0 8 * * * Europe/Berlin");
+    expect(scheduleText({ cron: "0 8 * * *", time_zone: "Europe/Berlin" })).toBe("0 8 * * * Europe/Berlin");
     expect(scheduleText({ frequency: "Day", interval: 1 })).toBe('{"frequency":"Day","interval":1}');
     expect(parseCron(null)).toEqual({ cron: "", timeZone: "" });
   });

@@ -47,7 +47,7 @@ const INSTRUCTION_COUNTS: usize = 3;
 
 const USAGE: &str = "\
 cargo xtask compare REV [KEYS…] [--pairs N] [--only rates|instructions|counts]
-  compares HEAD with REV: rates of the figures KEYS (a c k o q s) from N interleaved pairs (10),
+  compares HEAD with REV: rates of the benchmarks KEYS (a c k o q s) from N interleaved pairs (10),
   instructions (needs valgrind), syncs and writes (needs strace)";
 
 #[derive(Debug, PartialEq)]

@@ -20,7 +20,7 @@ impl Revision {
     pub(crate) fn find(root: &Path, name: &str, side: &'static str) -> Result<Revision, String> {
         let spec = format!("{name}^{{commit}}");
         let commit = git(root, &["rev-parse", "--verify", "--quiet", &spec]);
-        let commit = commit.map_err(|_| format!("`{name}` is no revision of this repository"))?;
+        let commit = commit.map_err(|_| format!("`{name}` is not a revision of this repository"))?;
         let (file, text) = REQUIRED_TEXT;
         let measures = git(root, &["show", &format!("{commit}:{file}")]).is_ok_and(|file| file.contains(text));
         match measures {

@@ -67,8 +67,8 @@ impl AgentTool for BashTool {
     fn spec(&self) -> ToolSpec {
         spec(
             "bash",
-            "Runs a command in a shell, in the work folder, and gives its output and errors together, with the exit code \
-             if it is not 0. It has no input and is killed, with all it has started, when its time is over.",
+            "Runs a command in a shell, in the work folder, and returns its combined output and errors, with the exit code \
+             if it is not 0. It has no input; on timeout it is killed with all its child processes.",
             &r#"{"type": "object", "properties": {
                 "command": {"type": "string", "minLength": 1, "description": "a text for the shell"},
                 "timeout": TIMEOUT
@@ -165,7 +165,7 @@ fn answer_from_status(status: ExitStatus, text: String) -> ToolAnswer {
     let note = match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("ended by signal {signal}"),
-        (None, None) => "ended, nobody knows how".to_owned(),
+        (None, None) => "ended with unknown status".to_owned(),
     };
     ToolAnswer::error(with_note(text, &note))
 }

@@ -30,8 +30,8 @@ impl AgentTool for GlobTool {
     fn spec(&self) -> ToolSpec {
         spec(
             "glob",
-            "Lists files of the work folder whose paths fit a pattern: `*` and `?` within a name, `**` over folders, \
-             `{a,b}`, `[abc]`. Names that begin with a dot are found only if the pattern has such a name.",
+            "Lists files of the work folder whose paths match a pattern: `*` and `?` within a name, `**` over folders, \
+             `{a,b}`, `[abc]`. Names that begin with a dot match only if the pattern has such a name.",
             r#"{"type": "object", "properties": {
                 "pattern": {"type": "string", "minLength": 1, "description": "such as `src/**/*.rs`"},
                 "path": {"type": "string", "description": "the folder to look in; the work folder if not given"}
@@ -70,7 +70,7 @@ fn glob(
         ControlFlow::Continue(())
     })?;
     if paths.is_empty() {
-        paths.push(format!("no file fits `{}`", truncate_chars(&escape_invisible(pattern), 200)));
+        paths.push(format!("no file matches `{}`", truncate_chars(&escape_invisible(pattern), 200)));
     }
     paths.extend(incomplete_note(found, max_paths));
     Ok(paths.join("\n"))
@@ -78,7 +78,7 @@ fn glob(
 
 pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, FileToolProblem> {
     let problem =
-        |why: &str| format!("`{}` is no pattern for names: {why}", truncate_chars(&escape_invisible(pattern), 200));
+        |why: &str| format!("`{}` is not a valid glob pattern: {why}", truncate_chars(&escape_invisible(pattern), 200));
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(problem("it is too long"));
     }

@@ -51,7 +51,7 @@ impl AgentTool for GrepTool {
             &r#"{"type": "object", "properties": {
                 "pattern": {"type": "string", "minLength": 1, "description": "the regular expression"},
                 "path": {"type": "string", "description": "the folder or file to search; the work folder if not given"},
-                "glob": {"type": "string", "description": "only files whose names fit, such as `*.rs` or `src/**/*.rs`"},
+                "glob": {"type": "string", "description": "only files whose names match, such as `*.rs` or `src/**/*.rs`"},
                 "ignore_case": {"type": "boolean"},
                 "limit": {"type": "integer", "minimum": 1, "maximum": MAX, "description": "how many lines at most; USUAL if not given"}
             }, "required": ["pattern"], "additionalProperties": false}"#
@@ -84,7 +84,7 @@ impl GrepTool {
             false => ControlFlow::Continue(()),
         })?;
         if lines.is_empty() {
-            lines.push(format!("no line fits `{}`", truncate_chars(&escape_invisible(regex.as_str()), 200)));
+            lines.push(format!("no line matches `{}`", truncate_chars(&escape_invisible(regex.as_str()), 200)));
         }
         lines.extend(incomplete_note(found, limit));
         Ok(lines.join("\n"))
@@ -98,7 +98,7 @@ fn regex(call: &AgentCall) -> Result<Regex, FileToolProblem> {
     }
     let mut builder = RegexBuilder::new(pattern);
     builder.case_insensitive(call.flag("ignore_case")).size_limit(MAX_REGEX_BYTES);
-    builder.build().map_err(|error| format!("the pattern is no regular expression: {error}"))
+    builder.build().map_err(|error| format!("the pattern is not a valid regular expression: {error}"))
 }
 
 /// Selects the files to search: by name alone, or by path if the pattern has a `/`.

@@ -35,8 +35,8 @@ impl AgentTool for AgentHttpTool {
     fn spec(&self) -> ToolSpec {
         spec(
             "http",
-            "Sends one HTTP request and gives the status, some headers and the body as text. A redirect is not followed: \
-             its `location` is given, which can be asked for in turn.",
+            "Sends one HTTP request and returns the status, some headers and the body as text. Redirects are not \
+             followed: `location` is returned and can be requested next.",
             &r#"{"type": "object", "properties": {
                 "url": {"type": "string", "minLength": 1, "description": "the whole address"},
                 "method": {"type": "string", "description": "GET if not given"},
@@ -86,7 +86,7 @@ fn answer(reply: &Value, error: Option<String>, max_bytes: usize) -> ToolAnswer 
         Value::Null => "(no body)".to_owned(),
         Value::Str(body) => head_and_tail(body, max_bytes),
         body => match body.get("$content").and_then(Value::as_str) {
-            Some(content) => format!("(a body that is no text, of about {} bytes)", content.len() / 4 * 3),
+            Some(content) => format!("(a binary body of about {} bytes)", content.len() / 4 * 3),
             None => head_and_tail(&to_json(body), max_bytes),
         },
     });

@@ -67,9 +67,9 @@ fn read(call: &AgentCall, folder: &WorkFolder, max_bytes: usize) -> Result<Strin
             // A further line does not fit, unless it is the only one.
             if text.is_empty() {
                 text = read.bytes;
-                last = Some(format!("… line {line} is longer than {}: its rest is left out", format_bytes(max_bytes)));
+                last = Some(format!("… line {line} is longer than {}: the rest is omitted", format_bytes(max_bytes)));
             } else {
-                last = Some(format!("… cut after {}: go on with offset {line}", format_bytes(max_bytes)));
+                last = Some(format!("… cut after {}: continue with offset {line}", format_bytes(max_bytes)));
             }
             break;
         }

@@ -22,10 +22,10 @@ impl AgentTool for WriteTool {
     fn spec(&self) -> ToolSpec {
         spec(
             "write",
-            "Writes a whole file of the work folder; what was in it is replaced. Missing folders are made.",
+            "Writes a whole file of the work folder and replaces its content. Missing folders are created.",
             r#"{"type": "object", "properties": {
                 "path": {"type": "string", "description": "the file, from the work folder on"},
-                "content": {"type": "string", "description": "all that the file is to hold"}
+                "content": {"type": "string", "description": "the whole new content of the file"}
             }, "required": ["path", "content"], "additionalProperties": false}"#,
         )
     }

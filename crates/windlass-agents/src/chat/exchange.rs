@@ -46,7 +46,7 @@ impl ModelFailure {
     pub(super) fn outcome(self, price: Option<TokenPrice>) -> TaskOutcome {
         let mut meta = Map::new();
         if let Some(ms) = self.retry_after_ms {
-            meta.insert("retryAfterMs", ms);
+            meta.insert("retry_after_ms", ms);
         }
         if self.usage != ModelUsage::default() {
             meta.insert("usage", self.usage.meta(price));
@@ -75,7 +75,7 @@ impl Exchange<'_> {
         let limit = self.call.timeout.into_iter().chain([timeout]).min().unwrap_or(timeout).to_std();
         tokio::select! {
             biased;
-            () = stop => Err(self.failed_with("Cancelled", "cancelled", "the question was called off".to_owned())),
+            () = stop => Err(self.failed_with("Cancelled", "cancelled", "the model call was cancelled".to_owned())),
             answer = self.ask(deltas) => answer,
             () = tokio::time::sleep(limit) => Err(self.timed_out(limit)),
         }
@@ -86,7 +86,7 @@ impl Exchange<'_> {
             "the model `{}` of `{}` gave no complete answer within {limit:?}",
             self.endpoint.model, self.endpoint.provider
         );
-        let hint = "`timeout` of the step, or `limits.max_model_time` in windlass.toml, says how long it may take";
+        let hint = "`timeout` of the step, or `limits.max_model_time` in windlass.toml, sets the time limit";
         ErrorInfo::new("timeout", "timeout", message).hint(hint).into()
     }
 

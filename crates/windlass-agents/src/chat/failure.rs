@@ -114,7 +114,7 @@ fn classify(
         return own("ContextTooLong").hint("give the step less to read, or a model with a longer context");
     }
     if is_refusal(status, service_error) {
-        return own("Refused").hint("the service does not let the model answer this: change what it is asked");
+        return own("Refused").hint("the service refuses this request: change the prompt");
     }
     let error = ErrorInfo::new(status.to_string(), kind, message).replied();
     match hint(chosen, status, service_error) {
@@ -153,9 +153,9 @@ fn hint(chosen: &ModelEndpoint, status: u16, service_error: &ServiceError) -> Op
     let provider = &chosen.provider;
     match status {
         401 | 403 if chosen.key_variable.is_empty() => {
-            Some(format!("the service wants a key: name its variable as `key_env` under `[models.{provider}]`"))
+            Some(format!("the service requires a key: name its variable as `key_env` under `[models.{provider}]`"))
         }
-        401 | 403 => Some(format!("the service does not accept the key: look at {}", chosen.key_variable)),
+        401 | 403 => Some(format!("the service does not accept the key: check {}", chosen.key_variable)),
         404 => Some(format!(
             "does the service have the model `{}`, and is its address right? `base_url` under `[models.{provider}]` changes it",
             chosen.model
@@ -164,7 +164,7 @@ fn hint(chosen: &ModelEndpoint, status: u16, service_error: &ServiceError) -> Op
         429 if service_error.code == "insufficient_quota" || service_error.kind == "insufficient_quota" => {
             Some("the account has no credit left".to_owned())
         }
-        429 => Some("too many requests; it is asked again when the service allows".to_owned()),
+        429 => Some("too many requests; the call is retried when the service allows".to_owned()),
         400 | 422 if service_error.message.contains("stream_options") => {
             Some(format!("`stream_usage = false` under `[models.{provider}]` in windlass.toml leaves it out"))
         }
@@ -180,8 +180,9 @@ pub(super) fn bad_reply(chosen: &ModelEndpoint, problem: &str) -> ErrorInfo {
 /// The error for a reply that does not even follow the protocol.
 pub(super) fn not_json(chosen: &ModelEndpoint, body: &[u8]) -> ErrorInfo {
     let start = String::from_utf8_lossy(&body[..body.len().min(MAX_READ_CHARS)]);
-    let problem = format!("answered with no JSON object; it begins: {}", one_line(chosen, &start, MAX_EXCERPT_CHARS));
-    let hint = format!("is it the address of a service that speaks the `{}` protocol?", chosen.protocol.name());
+    let problem =
+        format!("did not answer with a JSON object; the reply begins: {}", one_line(chosen, &start, MAX_EXCERPT_CHARS));
+    let hint = format!("is this the address of a service with the `{}` protocol?", chosen.protocol.name());
     bad_reply(chosen, &problem).hint(hint)
 }
 
@@ -193,15 +194,16 @@ pub(super) fn empty_reply(chosen: &ModelEndpoint) -> ErrorInfo {
 /// The error for a requested retry delay that is longer than a step should wait.
 pub(super) fn retry_after_too_long(refused: ErrorInfo, wait: Duration, max: Duration) -> ErrorInfo {
     let (wait, max) = (wait.to_std(), max.to_std());
-    let message = format!("{}; it wants to be asked again in {wait:?}, and {max:?} is the most", refused.message);
+    let message =
+        format!("{}; it requests a retry after {wait:?}, longer than the maximum of {max:?}", refused.message);
     ErrorInfo::new("RetryAfterTooLong", KIND, message)
         .replied()
-        .hint("run it again then, or with another model; or raise `limits.max_retry_after` in windlass.toml")
+        .hint("retry after that time, use another model, or raise `limits.max_retry_after` in windlass.toml")
 }
 
 /// The error for a stream that ended before the answer did.
 pub(super) fn truncated(chosen: &ModelEndpoint) -> ErrorInfo {
-    let message = format!("{} broke off in the middle of its answer", describe_service(chosen));
+    let message = format!("{} closed the connection in the middle of its answer", describe_service(chosen));
     ErrorInfo::new("connection", "connection", message)
 }
 

@@ -86,12 +86,12 @@ impl ModelUsage {
     fn entries(&self) -> Map {
         let mut map = Map::with_capacity(8);
         for (name, count) in [
-            ("inputTokens", self.input),
-            ("outputTokens", self.output),
-            ("totalTokens", self.total),
-            ("reasoningTokens", self.reasoning),
-            ("cacheReadTokens", self.cache_read),
-            ("cacheWriteTokens", self.cache_write),
+            ("input_tokens", self.input),
+            ("output_tokens", self.output),
+            ("total_tokens", self.total),
+            ("reasoning_tokens", self.reasoning),
+            ("cache_read_tokens", self.cache_read),
+            ("cache_write_tokens", self.cache_write),
         ] {
             map.insert(name, saturating_i64(count));
         }
@@ -206,7 +206,7 @@ fn parse_arguments(raw: &str, stop: StopReason) -> (Value, Option<String>) {
     if raw.trim().is_empty() {
         return (Value::map(Map::new()), None);
     }
-    let cut = if stop == StopReason::Length { "; the answer was cut off at its most tokens" } else { "" };
+    let cut = if stop == StopReason::Length { "; the answer was cut off at its maximum number of tokens" } else { "" };
     let kept = || Value::from(raw.chars().take(MAX_RAW_CHARS).collect::<String>());
     match parse_json(raw) {
         Ok(value @ Value::Map(_)) => (value, None),

@@ -16,8 +16,8 @@ const KNOWN_KEYS: [&str; 12] = [
     "require",
     "result",
     "temperature",
-    "topP",
-    "maxTokens",
+    "top_p",
+    "max_tokens",
     "price",
     "role",
     "turn",
@@ -96,12 +96,12 @@ impl<'a> ChatRequest<'a> {
         if let Some(name) = map.keys().find(|name| !KNOWN_KEYS.contains(&&***name)) {
             let hint =
                 did_you_mean(name, KNOWN_KEYS).unwrap_or_else(|| format!("known are {}", format_names(KNOWN_KEYS)));
-            return Err(bad(format!("a turn of a model has no `{name}`")).hint(hint));
+            return Err(bad(format!("a model call has no `{name}`")).hint(hint));
         }
         let messages = non_null(map, "messages").ok_or_else(|| bad("there are no `messages`"))?;
         let messages = each(messages, "messages", message)?;
         if messages.is_empty() {
-            return Err(bad("`messages` is empty: a model is asked something"));
+            return Err(bad("`messages` is empty: a model call needs at least one message"));
         }
         Ok(ChatRequest {
             model: optional_text(map, "model")?,
@@ -111,12 +111,12 @@ impl<'a> ChatRequest<'a> {
             require: optional_text(map, "require")?,
             result: non_null(map, "result").map(result_tool).transpose()?,
             temperature: number(map, "temperature")?,
-            top_p: number(map, "topP")?,
-            max_tokens: unsigned(map, "maxTokens", "maxTokens")?.filter(|max| *max > 0),
+            top_p: number(map, "top_p")?,
+            max_tokens: unsigned(map, "max_tokens", "max_tokens")?.filter(|max| *max > 0),
             price: non_null(map, "price").map(price).transpose()?,
             role: optional_text(map, "role")?,
             turn: non_null(map, "turn")
-                .map(|turn| turn.as_int().ok_or_else(|| bad("`turn` is no whole number")))
+                .map(|turn| turn.as_int().ok_or_else(|| bad("`turn` is not a whole number")))
                 .transpose()?,
         })
     }
@@ -265,7 +265,7 @@ fn price(value: &Value) -> Result<TokenPrice, ErrorInfo> {
     Ok(TokenPrice {
         input: part("input")?.unwrap_or(0),
         output: part("output")?.unwrap_or(0),
-        cache_read: part("cacheRead")?,
-        cache_write: part("cacheWrite")?,
+        cache_read: part("cache_read")?,
+        cache_write: part("cache_write")?,
     })
 }

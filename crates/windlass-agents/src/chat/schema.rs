@@ -21,6 +21,6 @@ impl ResultSchema {
     /// Returns all problems as one text.
     pub(super) async fn check(&self, arguments: &Value) -> Option<String> {
         let problems = self.0.problems(arguments, MAX_SHOWN_PROBLEMS).await?;
-        Some(format!("the arguments do not fit the schema: {problems}"))
+        Some(format!("the arguments do not match the schema: {problems}"))
     }
 }

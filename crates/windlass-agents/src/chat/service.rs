@@ -66,8 +66,8 @@ pub(super) fn model_name<'a>(options: &'a ChatOptions, model: Option<&'a str>) -
     let given = |name: &&str| !name.trim().is_empty();
     model.filter(given).or(options.default_model.as_deref().filter(given)).map(str::trim).ok_or_else(|| {
         let hint = "name one as provider/name: `model` of the agent, `model` under `[model]` in windlass.toml, \
-                    WINDLASS_MODEL, or --model of `windlass run`; scripted:FILE answers from a file, for trials";
-        ErrorInfo::new("NoModel", "input", "no model is named, and the settings name none").hint(hint)
+                    WINDLASS_MODEL, or --model of `windlass run`; scripted:FILE answers from a file, for tests";
+        ErrorInfo::new("NoModel", "input", "no model is named, and the settings have no default").hint(hint)
     })
 }
 
@@ -83,7 +83,7 @@ pub(super) fn choose(options: &ChatOptions, name: &str) -> Result<ModelEndpoint,
         return Err(unknown_provider(options, prefix, name));
     }
     if model.trim().is_empty() {
-        let message = format!("`{name}` names a provider and no model");
+        let message = format!("`{name}` names a provider but no model");
         return Err(ErrorInfo::new("NoSuchModel", "input", message).hint(format!("such as `{prefix}/model-name`")));
     }
     build_endpoint(options, prefix, model, known, own)
@@ -103,7 +103,7 @@ fn provider_of_bare<'a>(options: &'a ChatOptions, name: &str) -> Result<&'a str,
     let has_key =
         |provider: &&ModelProvider| provider.key_variables.iter().any(|name| lookup_variable(options, name).is_some());
     PROVIDERS.iter().find(has_key).map(|provider| provider.prefix).ok_or_else(|| {
-        let message = format!("nobody knows whose model `{}` is", printable(name));
+        let message = format!("cannot tell which provider serves the model `{}`", printable(name));
         let hint =
             "write it as provider/name, such as `ollama/llama3.2`; or give `provider` under `[model]` in windlass.toml";
         ErrorInfo::new("NoSuchModel", "input", message).hint(hint)
@@ -116,7 +116,7 @@ fn unknown_provider(options: &ChatOptions, prefix: &str, name: &str) -> ErrorInf
         .map(|provider| provider.prefix)
         .chain(options.services.iter().map(|service| service.name.as_str()))
         .collect();
-    let known = format!("known are {}; others come from `[models.NAME]` in windlass.toml", format_names(names.clone()));
+    let known = format!("known are {}; add others as `[models.NAME]` in windlass.toml", format_names(names.clone()));
     let hint = match did_you_mean(prefix, names) {
         Some(near) => format!("{near} {known}"),
         None => known,
@@ -185,7 +185,7 @@ fn base_url(
         return Ok((usual.to_owned(), true));
     }
     let variable = known.map(|known| format!("set {}, or ", known.url_variable)).unwrap_or_default();
-    let message = format!("where the models of `{prefix}` are is not known");
+    let message = format!("the address of the provider `{prefix}` is unknown");
     let hint = format!("{variable}give `base_url` under `[models.{prefix}]` in windlass.toml");
     Err(ErrorInfo::new("ModelNotConfigured", "input", message).hint(hint))
 }
@@ -212,7 +212,8 @@ fn headers(
                 let value = lookup_variable(options, variable).ok_or_else(|| {
                     let message =
                         format!("the header `{name}` of a model service comes from {variable}, which is not set");
-                    ErrorInfo::new("NoModelKey", "input", message).hint("windlass.toml names it: set it before running")
+                    ErrorInfo::new("NoModelKey", "input", message)
+                        .hint("windlass.toml refers to it: set it before the run")
                 })?;
                 Secret::new(value)
             }

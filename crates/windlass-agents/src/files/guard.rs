@@ -57,21 +57,21 @@ impl PathGuard {
         stat: Option<&Stat>,
         access: AccessMode,
     ) -> Result<(), FileToolProblem> {
-        let refused = |what: &str| Err(format!("{} is {what}; file tools leave it alone", quote(name)));
+        let refused = |what: &str| Err(format!("{} is {what}; file tools cannot access it", quote(name)));
         if is_named(name, STORE) || self.no_access.iter().any(|known| known.matches(path, stat)) {
-            return refused("where runs are kept");
+            return refused("the store of runs");
         }
         if access == AccessMode::Read {
             return Ok(());
         }
         if is_named(name, SETTINGS) {
-            return refused("a file of settings, which cannot be written");
+            return refused("a settings file, which cannot be written");
         }
         if is_named(name, GIT) {
-            return refused("what git keeps, which cannot be written");
+            return refused("part of a git repository's metadata, which cannot be written");
         }
         match self.read_only.iter().any(|known| known.matches(path, stat)) {
-            true => refused("part of what is being run, or its settings, and cannot be written"),
+            true => refused("part of the running definition or its settings, and cannot be written"),
             false => Ok(()),
         }
     }

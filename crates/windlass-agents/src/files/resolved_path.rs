@@ -97,11 +97,11 @@ impl ResolvedPath {
     fn not_a_file_problem(&self, kind: FileType) -> FileToolProblem {
         let display = if self.display.is_empty() { "." } else { &self.display };
         match kind {
-            FileType::Directory => format!("`{display}` is a folder, not a file; `glob` lists what is in it"),
+            FileType::Directory => format!("`{display}` is a folder, not a file; `glob` lists its files"),
             FileType::Fifo => format!("`{display}` is a pipe, not a file"),
             FileType::Socket => format!("`{display}` is a socket, not a file"),
             FileType::CharacterDevice | FileType::BlockDevice => format!("`{display}` is a device, not a file"),
-            _ => format!("`{display}` is no ordinary file"),
+            _ => format!("`{display}` is not a regular file"),
         }
     }
 }

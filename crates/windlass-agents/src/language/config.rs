@@ -34,7 +34,7 @@ impl<'a> Config<'a> {
         match self.non_null(key) {
             None => Ok(None),
             Some(Value::Str(text)) => Ok(Some(text.clone())),
-            Some(other) => Err(format!("`{key}` must be a text; {} is none", other.kind())),
+            Some(other) => Err(format!("`{key}` must be a text, not {}", other.kind())),
         }
     }
 
@@ -48,7 +48,7 @@ impl<'a> Config<'a> {
     pub(crate) fn count(&self, key: &'static str) -> Result<Option<usize>, String> {
         let Some(value) = self.non_null(key) else { return Ok(None) };
         let count = value.as_int().and_then(|count| usize::try_from(count).ok());
-        count.map(Some).ok_or_else(|| format!("`{key}` must be a number from 0 on"))
+        count.map(Some).ok_or_else(|| format!("`{key}` must be a whole number, 0 or more"))
     }
 
     pub(crate) fn list(&self, key: &'static str) -> Result<&'a [Value], String> {

@@ -23,7 +23,7 @@ pub(super) fn judge_prompt(config: &Config<'_>) -> Result<CompiledFunction, Stri
     let judge = Judge {
         name: config.text("name")?,
         instructions: config.optional_text("instructions")?,
-        max_iterations: config.count("turns")?.unwrap_or(1),
+        max_iterations: config.count("max_iterations")?.unwrap_or(1),
         result: required_result(config)?,
         caps: PromptCaps::read(config)?,
     };

@@ -35,7 +35,7 @@ pub(super) fn addresses_a_wrapper(_: &Config<'_>) -> Result<CompiledFunction, St
 /// Builds the answer to a sent message from its delivery result, which is the previous task's result or a kept
 /// variable.
 pub(super) fn delivery_answer(config: &Config<'_>) -> Result<CompiledFunction, String> {
-    let kept = config.optional_text("kept")?;
+    let kept = config.optional_text("variable")?;
     Ok(Box::new(move |reader| {
         let given = match &kept {
             Some(kept) => reader.own_variable(kept)?,
@@ -116,7 +116,7 @@ fn report(reader: &mut ScopeReader<'_>, letter: &Value, from: &str) -> Result<St
 pub(super) fn mail_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (is, turns) = (config.text("is")?, config.count("turns")?);
     if !["cancel", "some", "any"].contains(&&*is) {
-        return Err(format!("there is no mail that is `{is}`"));
+        return Err(format!("unknown kind of mail `{is}`"));
     }
     Ok(Box::new(move |reader| {
         if reader.has_failed() {
@@ -136,16 +136,16 @@ pub(super) fn mail_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
 
 fn turns_left(reader: &mut ScopeReader<'_>, turns: Option<usize>) -> Result<bool, EvalError> {
     let Some(turns) = turns else { return Ok(true) };
-    let talk = reader.own_variable("talk")?;
+    let conversation = reader.own_variable("conversation")?;
     let replies = |message: &&Value| message.get("role").and_then(Value::as_str) == Some("assistant");
-    Ok(reader.list(&talk)?.iter().filter(replies).count() < turns)
+    Ok(reader.list(&conversation)?.iter().filter(replies).count() < turns)
 }
 
 /// Returns whether this is the coordinator's next action: `act`, `over`, `wait`.
 pub(super) fn coordinator_next_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let is = config.text("is")?;
     if !["act", "over", "wait"].contains(&&*is) {
-        return Err(format!("a coordinator does not `{is}`"));
+        return Err(format!("unknown next action of a coordinator: `{is}`"));
     }
     Ok(Box::new(move |reader| {
         if reader.has_failed() {
@@ -164,7 +164,7 @@ pub(super) fn coordinator_next_is(config: &Config<'_>) -> Result<CompiledFunctio
 
 /// Returns the event data of a failed coordinator.
 pub(super) fn coordinator_failure(_: &Config<'_>) -> Result<CompiledFunction, String> {
-    Ok(Box::new(|reader| Ok(Value::object([("error", reader.own_variable("trouble")?)]))))
+    Ok(Box::new(|reader| Ok(Value::object([("error", reader.own_variable("failure")?)]))))
 }
 
 /// Returns whether the coordinator has had this many turns since its last mail; then it waits for mail, or is over.
@@ -172,9 +172,9 @@ pub(super) fn turns_used_up(config: &Config<'_>) -> Result<CompiledFunction, Str
     let turns = config.count("turns")?.ok_or("it needs `turns`")?;
     let ending = config.flag("ending")?;
     Ok(Box::new(move |reader| {
-        let talk = reader.own_variable("talk")?;
+        let conversation = reader.own_variable("conversation")?;
         let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
-        let since = talk.as_list().unwrap_or_default().iter().rev().map(role);
+        let since = conversation.as_list().unwrap_or_default().iter().rev().map(role);
         let since = since.take_while(|role| role.as_deref() != Some("user"));
         let turns_had = since.filter(|role| role.as_deref() == Some("assistant")).count();
         reader.spend(turns_had)?;

@@ -29,9 +29,9 @@ fn output(content: Value, result: Value) -> Value {
 
 /// Returns the texts of all turns of the agent.
 fn agent_text(reader: &mut ScopeReader<'_>) -> Result<String, EvalError> {
-    let talk = reader.own_variable("talk")?;
+    let conversation = reader.own_variable("conversation")?;
     let mut text = String::new();
-    for message in reader.list(&talk)? {
+    for message in reader.list(&conversation)? {
         if message.get("role").and_then(Value::as_str) != Some("assistant") {
             continue;
         }

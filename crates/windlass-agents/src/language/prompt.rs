@@ -54,7 +54,7 @@ pub(super) fn first_message(config: &Config<'_>) -> Result<CompiledFunction, Str
         result: required_result(config)?,
         heading: config.optional_text("heading")?.unwrap_or_else(|| "Previous Step Results".into()),
         dependencies: config.list("dependencies")?.iter().map(dependency).collect::<Result<_, _>>()?,
-        enclosing_loop: config.inner("around")?.map(|around| enclosing_loop(&around)).transpose()?,
+        enclosing_loop: config.inner("enclosing_loop")?.map(|around| enclosing_loop(&around)).transpose()?,
         inputs: config.texts("inputs")?,
         files: config.flag("files")?,
         context: config.flag("context")?,

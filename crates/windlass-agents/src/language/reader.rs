@@ -168,7 +168,7 @@ impl<'a> ScopeReader<'a> {
     pub(crate) fn item(&mut self) -> Result<(Value, u64), EvalError> {
         let iteration = self.scope.iteration(None);
         let iteration =
-            iteration.ok_or_else(|| EvalError::new(EvalErrorKind::Missing, "there is no turn of a loop here"))?;
+            iteration.ok_or_else(|| EvalError::new(EvalErrorKind::Missing, "there is no loop iteration here"))?;
         Ok((self.load(&iteration.item)?, iteration.iteration_index))
     }
 

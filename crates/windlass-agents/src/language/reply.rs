@@ -36,7 +36,7 @@ impl NextAction {
             "no_result" => NextAction::NoResult,
             "turn_limit" => NextAction::TurnLimit,
             "over" => NextAction::Over,
-            other => return Err(format!("nothing follows that is called `{other}`")),
+            other => return Err(format!("unknown next action `{other}`")),
         })
     }
 }
@@ -73,11 +73,7 @@ const MAX_RESULT_DEMANDS: i64 = 2;
 
 /// Returns how often the result was demanded.
 pub(super) fn demand_count(reader: &mut ScopeReader<'_>) -> Result<i64, EvalError> {
-    Ok(match reader.own_variable("forced")? {
-        // Written by a version that demanded only once.
-        Value::Bool(true) => MAX_RESULT_DEMANDS,
-        times => times.as_int().unwrap_or(0),
-    })
+    Ok(reader.own_variable("demands")?.as_int().unwrap_or(0))
 }
 
 /// Returns the number of demands including the current one.
@@ -187,8 +183,8 @@ pub(super) fn missing_result_error(config: &Config<'_>) -> Result<CompiledFuncti
         let tries = calls.iter().filter(|call| is_call(call, &tool));
         let (mut times, mut last) = (tries.clone().count(), tries.filter_map(problem_of).next_back());
         // The reply itself is not yet part of the conversation.
-        let talk = reader.own_variable("talk")?;
-        for message in reader.list(&talk)?.iter().rev() {
+        let conversation = reader.own_variable("conversation")?;
+        for message in reader.list(&conversation)?.iter().rev() {
             let (called, answers) = (reader.part(message, "calls")?, reader.part(message, "results")?);
             times += reader.list(&called)?.iter().filter(|call| is_call(call, &tool)).count();
             if last.is_none() {
@@ -199,7 +195,7 @@ pub(super) fn missing_result_error(config: &Config<'_>) -> Result<CompiledFuncti
             }
         }
         let message = match times {
-            0 => format!("the agent never called `{tool}`, though it was asked for its result again"),
+            0 => format!("the agent never called `{tool}`, even when its result was demanded"),
             _ => {
                 let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
                 let why = last.map(|why| format!("; the last: {}", cut(&why, MAX_PROBLEM_BYTES))).unwrap_or_default();

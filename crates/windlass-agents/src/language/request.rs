@@ -9,7 +9,7 @@ use super::reply::demand_count;
 
 /// The parts of a request besides the conversation, as the compiler of the workflow wrote them.
 const FIXED_KEYS: [&str; 9] =
-    ["model", "system", "tools", "result", "temperature", "topP", "maxTokens", "price", "role"];
+    ["model", "system", "tools", "result", "temperature", "top_p", "max_tokens", "price", "role"];
 
 /// The approximate bytes of text per token.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -30,7 +30,7 @@ pub(super) fn request(config: &Config<'_>) -> Result<CompiledFunction, String> {
             _ => None,
         };
         let mut request = map.clone();
-        request.insert("messages", reader.own_variable("talk")?);
+        request.insert("messages", reader.own_variable("conversation")?);
         request.insert("require", forced.map_or(Value::Null, |tool| Value::Str(tool.clone())));
         request.insert("turn", reader.visit());
         Ok(Value::map(request))
@@ -39,7 +39,7 @@ pub(super) fn request(config: &Config<'_>) -> Result<CompiledFunction, String> {
 
 /// Returns the tokens to reserve, and the money if there is a price.
 pub(super) fn reserve(config: &Config<'_>) -> Result<CompiledFunction, String> {
-    let max_tokens = config.count("maxTokens")?.ok_or("it needs `maxTokens`")? as u64;
+    let max_tokens = config.count("max_tokens")?.ok_or("it needs `max_tokens`")? as u64;
     let fixed = config.count("fixed")?.unwrap_or(0) as u64;
     let price = config.inner("price")?.map(|price| {
         let part = |key: &'static str| Ok::<u64, String>(price.count(key)?.unwrap_or(0) as u64);
@@ -59,8 +59,8 @@ pub(super) fn reserve(config: &Config<'_>) -> Result<CompiledFunction, String> {
 
 /// Returns the bytes of the conversation so far.
 fn conversation_bytes(reader: &mut ScopeReader<'_>) -> Result<u64, EvalError> {
-    let talk = reader.own_variable("talk")?;
-    let messages = talk.as_list().map_or(0, <[Value]>::len);
+    let conversation = reader.own_variable("conversation")?;
+    let messages = conversation.as_list().map_or(0, <[Value]>::len);
     reader.spend(messages)?;
-    Ok((talk.size_up_to(usize::MAX) as u64).saturating_add(talk.stored_bytes()))
+    Ok((conversation.size_up_to(usize::MAX) as u64).saturating_add(conversation.stored_bytes()))
 }

@@ -132,7 +132,7 @@ impl McpConnection {
         if let Some(version) = version.filter(|version| !ProtocolVersion::KNOWN_VERSIONS.contains(version)) {
             let known: Vec<&str> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
             return Err(ConnectError::Other(format!(
-                "it speaks version {version} only; known are {}",
+                "it supports only version {version}; supported here: {}",
                 known.join(", ")
             )));
         }
@@ -174,10 +174,11 @@ impl McpConnection {
         let request = ListToolsRequest { params: Some(page), ..ListToolsRequest::default() };
         let list = match self.running.peer().send_request(ClientRequest::ListToolsRequest(request)).await {
             Ok(ServerResult::CustomResult(list)) => list.0,
-            Ok(_) => return Err("its answer is no list of tools".to_owned()),
+            Ok(_) => return Err("its answer is not a list of tools".to_owned()),
             Err(error) => return Err(self.problem(&error).await),
         };
-        let tools = list.get("tools").and_then(serde_json::Value::as_array).ok_or("its answer is no list of tools")?;
+        let tools =
+            list.get("tools").and_then(serde_json::Value::as_array).ok_or("its answer is not a list of tools")?;
         let next = list.get("nextCursor").and_then(serde_json::Value::as_str).map(str::to_owned);
         let tool = |tool: &serde_json::Value| match serde_json::from_value::<Tool>(tool.clone()) {
             Ok(tool) => to_mcp_tool(tool),
@@ -296,9 +297,9 @@ fn describe_content(content: &ContentBlock) -> String {
                 let kind = mime_type.as_deref().unwrap_or("bytes");
                 format!("[a resource: {uri}, {kind}, of about {} bytes]", bytes(blob))
             }
-            _ => "[a resource of a kind that is not known]".to_owned(),
+            _ => "[a resource of an unknown kind]".to_owned(),
         },
-        _ => "[content of a kind that is not known]".to_owned(),
+        _ => "[content of an unknown kind]".to_owned(),
     }
 }
 

@@ -22,7 +22,7 @@ pub struct PatternError(String);
 
 impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` names no tool: such as `bash`, `github__*` or `bash(git *)`", self.0)
+        write!(f, "`{}` does not name a tool; examples: `bash`, `github__*` or `bash(git *)`", self.0)
     }
 }
 

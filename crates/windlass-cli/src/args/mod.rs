@@ -358,7 +358,7 @@ pub(crate) struct EventsArgs {
 #[derive(ClapArgs)]
 pub(crate) struct SchemaArgs {
     /// Dialect, or `events` for the events of runs
-    #[arg(value_name = "OF", value_parser = clap::builder::PossibleValuesParser::new(crate::commands::schema::subjects()))]
+    #[arg(value_name = "SUBJECT", value_parser = clap::builder::PossibleValuesParser::new(crate::commands::schema::subjects()))]
     pub subject: String,
 }
 
@@ -535,10 +535,10 @@ pub(crate) struct ReplayArgs {
 #[derive(ClapArgs)]
 pub(crate) struct GraphArgs {
     /// Definition file, or `-` for standard input
-    #[arg(value_name = "FILE", conflicts_with = "run_to_end")]
+    #[arg(value_name = "FILE", conflicts_with = "run")]
     pub file: Option<PathBuf>,
     /// Dialect of the definition [default: detected from its content]
-    #[arg(long, conflicts_with = "run_to_end", value_parser = dialects::dialect_values())]
+    #[arg(long, conflicts_with = "run", value_parser = dialects::dialect_values())]
     pub dialect: Option<String>,
     /// Draw the history of this run instead: run id, an unambiguous prefix of it, or `last`
     #[arg(long, value_name = "RUN")]

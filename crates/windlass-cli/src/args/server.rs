@@ -28,7 +28,7 @@ pub(crate) struct TokenCreateArgs {
     #[arg(long, value_name = "SCOPE", value_delimiter = ',', required = true)]
     pub scope: Vec<String>,
     /// Time until the token expires: `30d`, `12h`, or ISO 8601 [default: never]
-    #[arg(long, value_name = "SPAN")]
+    #[arg(long, value_name = "DURATION")]
     pub expires: Option<String>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct WorkerArgs {
     pub name: Option<String>,
     /// Time to finish running jobs on shutdown; the rest go to other workers
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
-    pub drain_seconds: u64,
+    pub drain: u64,
     /// Send the token over plain HTTP to another machine
     #[arg(long)]
     pub insecure: bool,

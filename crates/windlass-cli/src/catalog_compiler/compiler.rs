@@ -88,7 +88,7 @@ impl DefinitionCompiler for CatalogCompiler {
             let at = draft.text.find(&format!("\"{name}\"")).unwrap_or(0);
             let message = format!("the parameter `{name}` {}", sealed.problem());
             let problem = Diagnostic::error(LITERAL_SECRET, Span::new(at, at + name.len()), message);
-            found.push(problem.with_hint("what is registered is kept and shown: no secret may stand in it"));
+            found.push(problem.with_hint("registered definitions are stored and shown: they must not contain secrets"));
         }
         for (tool, span) in self.remote_tools(&plan) {
             found.push(needs_worker(&tool, span));
@@ -122,12 +122,12 @@ impl CatalogCompiler {
             let names = catalog.names();
             let hint = match nearest(name, names.iter().map(String::as_str)) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "register it first: what a definition calls comes from the catalog".to_owned(),
+                None => "register it first: called definitions come from the catalog".to_owned(),
             };
             return Err(problem(format!("there is no registered definition `{name}`"), hint));
         };
         if self.calls_transitively(&found, &plan.name, catalog, &mut BTreeSet::new()) {
-            let hint = "a definition can call itself by its own name; a circle of several cannot be kept together";
+            let hint = "a definition can call itself by its own name; a cycle of several definitions cannot be pinned";
             return Err(problem(format!("the definition `{name}` leads back to `{}`", plan.name), hint.to_owned()));
         }
         Ok(Some(found.plan))
@@ -174,14 +174,14 @@ impl CatalogCompiler {
 
 fn nameless() -> Diagnostic {
     let problem = Diagnostic::error(NO_NAME, Span::at(0), "the definition has no name");
-    problem.with_hint("give one as `name` beside `source`, or write it into the text")
+    problem.with_hint("pass `name` with `source`, or write it into the text")
 }
 
 fn other_dialect(plan: &Plan, before: &RegisteredVersion) -> Diagnostic {
     let (name, version) = (&plan.name, before.version);
     let message = format!("version {version} of `{name}` is {}; this one is {}", before.dialect, plan.dialect);
     Diagnostic::warning(OTHER_DIALECT, Span::at(0), message).with_hint(
-        "a definition of its own needs a name of its own: give `name` beside `source` (`windlass register --name`)",
+        "register a different definition under a different name: pass `name` with `source` (`windlass register --name`)",
     )
 }
 
@@ -214,7 +214,7 @@ fn reports(source: &SourceText, problems: CompileProblems) -> Vec<DiagnosticRepo
 fn compile_context(settings: &CliSettings, catalog: &dyn DefinitionCatalog, name: Option<&str>) -> CompileContext {
     let workdir = settings.server.workdir.clone();
     let refused = || {
-        let hint = "set `workdir` under [server] in windlass.toml: such files are looked for in it";
+        let hint = "set `workdir` under [server] in windlass.toml: such files are read from it";
         ContextFiles::Refused(hint.to_owned())
     };
     let agents = windlass_zenflow::ZenflowOptions {

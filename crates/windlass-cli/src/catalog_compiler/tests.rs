@@ -137,9 +137,9 @@ fn calls_are_pinned_to_what_is_registered() {
         (calls("../etc/passwd"), "no registered definition", ""),
         (calls("back"), "`back` leads back to `own`", "by its own name"),
         (calls("further"), "`further` leads back to `own`", "by its own name"),
-        (playbook("nobody"), "no registered definition `nobody`", "register"),
+        (playbook("unknown"), "no registered definition `unknown`", "register"),
         ("{".to_owned(), "", ""),
-        ("hello".to_owned(), "no definition in a dialect", "loom"),
+        ("hello".to_owned(), "not a definition in any known dialect", "loom"),
     ] {
         let problems = compile("own", &text, "").expect_err(&text).join("\n");
         assert!(
@@ -175,7 +175,7 @@ fn workflows_include_registered_ones_and_read_no_file() {
     }
     let script = "name: own\nagents: {a: {description: d, prompt: x, model: 'scripted:/etc/passwd'}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
     let problems = compile("outer", script, MODEL).expect_err("a script").join("\n");
-    assert!(problems.contains("cannot name a script"), "{problems}");
+    assert!(problems.contains("cannot use a script"), "{problems}");
 }
 
 /// A model service that no test calls.
@@ -194,7 +194,7 @@ fn context_files_are_those_of_the_work_folder() {
     };
     let made = compile("outer", &takes("notes.md"), &toml);
     assert!(made.is_ok(), "{made:?}");
-    for (path, problem) in [("other.md", "not there"), ("link.md", "leads out"), ("../x", "leads out")] {
+    for (path, problem) in [("other.md", "does not exist"), ("link.md", "leads out"), ("../x", "leads out")] {
         let problems = compile("outer", &takes(path), &toml).expect_err(path).join("\n");
         assert!(problems.contains(problem), "{path}: {problems}");
     }

@@ -35,7 +35,7 @@ pub(crate) fn approvals(global: &GlobalArgs, args: &args::ApprovalsArgs) -> Resu
 
 fn show(open: &[Approval]) -> String {
     if open.is_empty() {
-        return "nobody is asked anything".to_owned();
+        return "no open approval requests".to_owned();
     }
     let head = ["RUN", "NAME", "TITLE", "SINCE", "ENDS IN"].map(str::to_owned).to_vec();
     let now = real_now();
@@ -88,30 +88,28 @@ fn not_found(refused: ApprovalError, row: &RunRow, args: &args::ApproveArgs) -> 
     let run = &row.run;
     match (&refused, &args.name) {
         (ApprovalError::NotFound(..), _) if row.status.is_final() => {
-            CliFailure::usage(format!("the run `{run}` has ended: it does not ask for anything any more"))
+            CliFailure::usage(format!("the run `{run}` has ended: it has no open approval requests"))
                 .hint(format!("windlass status {run}"))
         }
-        (ApprovalError::NotFound(..), None) => CliFailure::usage(format!("run `{run}` does not ask for anything"))
-            .hint("`windlass approvals` lists what runs ask"),
+        (ApprovalError::NotFound(..), None) => CliFailure::usage(format!("run `{run}` has no open approval requests"))
+            .hint("`windlass approvals` lists the open requests"),
         _ => failure(refused),
     }
 }
 
 pub(crate) fn failure(refused: ApprovalError) -> CliFailure {
     let hint = match &refused {
-        ApprovalError::Runtime(_) => "`windlass doctor` looks for what is wrong with the store",
-        ApprovalError::SchemaViolations(_) => "give it with --data JSON, or property by property: --set approved=true",
+        ApprovalError::Runtime(_) => "`windlass doctor` checks the store",
+        ApprovalError::SchemaViolations(_) => "pass it with --data JSON, or property by property: --set approved=true",
         ApprovalError::ValidationFailed(_) => "give a smaller answer, or correct the schema in the definition",
-        ApprovalError::MissingAnswer(..) => {
-            "--set approved=true or --data JSON gives it; --data null says that it is null"
-        }
+        ApprovalError::MissingAnswer(..) => "pass it with --set approved=true or --data JSON; --data null answers null",
         ApprovalError::InvalidSchema(_) => {
             "correct the schema in the definition; this run can be answered with `windlass signal`"
         }
         ApprovalError::Conflict(..) | ApprovalError::AlreadyAnswered(..) => {
-            "`windlass events RUN` tells when the run has taken the first one"
+            "`windlass events RUN` shows when the run consumed the first answer"
         }
-        ApprovalError::NotFound(..) => "`windlass approvals` lists what runs ask",
+        ApprovalError::NotFound(..) => "`windlass approvals` lists the open requests",
         ApprovalError::Ambiguous(..) => "name one of them: windlass approve RUN PATH",
     };
     CliFailure::usage(refused.to_string()).hint(hint)

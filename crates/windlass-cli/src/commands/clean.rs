@@ -34,10 +34,10 @@ fn show_found(global: &GlobalArgs, found: &[RemovableTree]) -> Result<(), CliFai
         ]));
     }
     for one in found {
-        let below = if one.runs > 1 { format!(" and {} below it", one.runs - 1) } else { String::new() };
+        let below = if one.runs > 1 { format!(" and {} child runs", one.runs - 1) } else { String::new() };
         out::print(&format!("{}{below}: {}", one.run, text::bytes(one.bytes)))?;
     }
-    out::print(&format!("{} would go, {} would be freed", text::pluralize(runs, "run"), text::bytes(bytes)))
+    out::print(&format!("{} would be removed, {} would be freed", text::pluralize(runs, "run"), text::bytes(bytes)))
 }
 
 fn show_cleaned(global: &GlobalArgs, cleaned: CleanupReport) -> Result<(), CliFailure> {

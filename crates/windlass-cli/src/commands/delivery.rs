@@ -46,8 +46,7 @@ pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Optio
         [only] => Ok(Some(only).filter(decides).map(|trigger| trigger.name.clone())),
         several if several.iter().any(|trigger| decides(&trigger)) => {
             let hint = format!("choose with --trigger: {}", names().collect::<Vec<_>>().join(", "));
-            Err(CliFailure::usage("the definition has several triggers, and they differ in what they let in")
-                .hint(hint))
+            Err(CliFailure::usage("the definition has several triggers, and they accept different inputs").hint(hint))
         }
         _ => Ok(None),
     }
@@ -77,7 +76,7 @@ pub(crate) async fn deliver(
         let why = match &triggered.unmet {
             Some(unmet) => {
                 let condition = text::format_value(&unmet.source, MAX_CONDITION_CHARS);
-                format!("the trigger `{trigger}` does not let this input in: {condition} is not true")
+                format!("the trigger `{trigger}` rejects this input: {condition} is not true")
             }
             None => format!("the trigger `{trigger}` found no items"),
         };
@@ -123,7 +122,7 @@ fn print_no_run(global: &GlobalArgs, why: &str) -> Result<CliExit, CliFailure> {
         true => {
             let mut map = Map::new();
             map.insert("runs", Vec::<Value>::new());
-            map.insert("why", why);
+            map.insert("reason", why);
             out::print_json(&Value::map(map))?;
         }
         false => out::print(&format!("no run: {why}"))?,

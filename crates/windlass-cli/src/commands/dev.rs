@@ -66,7 +66,7 @@ pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, 
 fn print_startup(global: &GlobalArgs, service: &Service, folder: &DefinitionFolder) -> Result<(), CliFailure> {
     let (registered, broken) = folder.counts();
     if registered == 0 && broken == 0 {
-        let none = "there is no definition yet: a file that is put here is registered as soon as it is there";
+        let none = "there is no definition yet: a file that is put here is registered immediately";
         tracing::info!(event = "empty", "{none}");
     }
     service.print_startup(global, !global.json && std::io::stdout().is_terminal())
@@ -92,7 +92,7 @@ async fn rescan(mut folder: DefinitionFolder) -> Result<DefinitionFolder, CliFai
         folder.rescan();
         folder
     });
-    looking.await.map_err(|error| CliFailure::new(CliExit::Failed, format!("could not look at the files: {error}")))
+    looking.await.map_err(|error| CliFailure::new(CliExit::Failed, format!("could not scan the files: {error}")))
 }
 
 /// Opens the web UI with the system's URL opener. Without one, the user still sees the address on the screen.
@@ -105,6 +105,6 @@ fn open_in_browser(url: &str) {
             // The child must be waited for, or it stays a zombie.
             std::thread::spawn(move || child.wait());
         }
-        Err(error) => tracing::info!(event = "page", "could not open the page with {program}: {error}"),
+        Err(error) => tracing::info!(event = "web_ui", "could not open the web UI with {program}: {error}"),
     }
 }

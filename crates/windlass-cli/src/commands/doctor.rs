@@ -23,7 +23,7 @@ pub(crate) fn doctor(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
     let damage = store.verify()?.into_iter().map(|what| Finding {
         run: None,
         what,
-        hint: "copy the store's directory before anything else".to_owned(),
+        hint: "copy the store's directory first".to_owned(),
     });
     let mut findings: Vec<Finding> = damage.collect();
     findings.extend(check_audit_log(global));
@@ -45,7 +45,7 @@ fn check_audit_log(global: &GlobalArgs) -> Vec<Finding> {
         Ok(checked) => checked.findings,
         Err(error) => vec![format!("the audit log cannot be read: {error}")],
     };
-    let hint = "copy the log before anything else; who could write to the store's directory?";
+    let hint = "copy the log first, then find out who had write access to the store's directory";
     found.into_iter().map(|what| Finding { run: None, what, hint: hint.to_owned() }).collect()
 }
 
@@ -64,7 +64,7 @@ fn check_run(
     }
     if row.status == RunStatus::Quarantined {
         let why = windlass_runtime::quarantine_reason(row).map_or_else(String::new, |error| error.message.to_string());
-        return finding(format!("it is set aside: {why}"), replay());
+        return finding(format!("it is quarantined: {why}"), replay());
     }
     if live_owner(store, row)?.is_some() {
         return Ok(None);
@@ -83,11 +83,11 @@ fn check_run(
         // The previous owner left no work undone.
         Some(_) if status_name(row, &state) == "waiting" => Ok(None),
         Some(owner) => {
-            finding(format!("{}, which ran it, is gone", owner_name(owner)), stores::resume_hint(global, store, row)?)
+            finding(format!("its owner, {}, is gone", owner_name(owner)), stores::resume_hint(global, store, row)?)
         }
         None if row.timer.is_some() || !state.waits.is_empty() || state.paused => Ok(None),
         None => {
-            let what = "it is open, and nothing will move it: no process, no timer, no wait".to_owned();
+            let what = "it is open but stuck: no process runs it, and it has no timer and no wait".to_owned();
             finding(what, stores::resume_hint(global, store, row)?)
         }
     }
@@ -109,7 +109,7 @@ fn show(global: &GlobalArgs, findings: &[Finding], open: usize) -> Result<(), Cl
         out::print(&format!("{run}: {}\n  hint: {}", finding.what, finding.hint))?;
     }
     match findings.len() {
-        0 => out::print(&format!("all is well: {open} open runs, no damage")),
-        count => out::print(&format!("{count} to look at, {open} open runs")),
+        0 => out::print(&format!("no problems: {open} open runs, no damage")),
+        count => out::print(&format!("{count} findings, {open} open runs")),
     }
 }

@@ -45,7 +45,7 @@ fn follow(
                 warned = true;
                 out::note(&match stores::server_address(global, &row) {
                     Some(address) => format!("the server on {address} has it"),
-                    None => format!("nobody runs it now: {}", stores::resume_hint(global, store, &row)?),
+                    None => format!("no process runs it: {}", stores::resume_hint(global, store, &row)?),
                 });
             }
         }
@@ -71,27 +71,26 @@ fn print_batch(
 fn format_entry(piece: &StoredEvent) -> String {
     match piece {
         StoredEvent::Event(event) => format_event(event),
-        StoredEvent::Trimmed { from, to } => format!("{to:>6}  events {from} to {to} are no longer kept"),
+        StoredEvent::Trimmed { from, to } => format!("{to:>6}  events {from} to {to} are no longer stored"),
     }
 }
 
-/// The event fields that hold an error.
-const ERROR_FIELDS: [&str; 2] = ["error", "because"];
+/// The event field that holds an error.
+const ERROR_FIELD: &str = "error";
 
 /// Maximum number of characters of an error to print: its message matters more than the rest of the event.
 const MAX_ERROR_CHARS: usize = 200;
 
 /// Formats an event's error, also one inside an outcome: `error=42P01: relation "x" does not exist`.
 fn format_error(fields: &Map) -> Option<String> {
-    let own = ERROR_FIELDS.iter().find_map(|name| Some((*name, fields.get(name)?)));
-    let inside = || Some(("error", fields.get("outcome")?.get("error")?));
-    let (name, error) = own.or_else(inside).filter(|(_, error)| !error.is_null())?;
+    let inside = || fields.get("outcome")?.get(ERROR_FIELD);
+    let error = fields.get(ERROR_FIELD).or_else(inside).filter(|error| !error.is_null())?;
     let text = |key: &str| error.get(key).and_then(Value::as_str);
     let description = match (text("code"), text("message")) {
         (Some(code), Some(message)) => format!("{code}: {}", text::one_line(message)),
         _ => text::format_value(error, MAX_ERROR_CHARS),
     };
-    Some(format!("{name}={}", text::truncate(&description, MAX_ERROR_CHARS)))
+    Some(format!("{ERROR_FIELD}={}", text::truncate(&description, MAX_ERROR_CHARS)))
 }
 
 fn format_event(event: &Event) -> String {
@@ -100,9 +99,7 @@ fn format_event(event: &Event) -> String {
     let event_fields = event.fields();
     let mut fields: Vec<String> = format_error(&event_fields).into_iter().collect();
     let field = |(key, value): (&Arc<str>, &Value)| format!("{key}={}", text::format_value(value, 60));
-    fields.extend(
-        event_fields.iter().filter(|(key, value)| !value.is_null() && !ERROR_FIELDS.contains(&&***key)).map(field),
-    );
+    fields.extend(event_fields.iter().filter(|(key, value)| !value.is_null() && &***key != ERROR_FIELD).map(field));
     let line =
         format!("{:>6}  {clock}  {:<22}  {:<24}  {}", event.seq, event.type_name(), event.path, fields.join(" "));
     line.trim_end().to_owned()

@@ -29,8 +29,8 @@ fn print_loops(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<C
         let entry = |seen: &LoopHistory| {
             Value::object([
                 ("loop", Value::from(seen.path.as_str())),
-                ("turns", Value::from(seen.iterations)),
-                ("kept", Value::from(seen.kept)),
+                ("iterations", Value::from(seen.iterations)),
+                ("retained", Value::from(seen.kept)),
                 ("failed", Value::from(seen.failed)),
                 ("reason", Value::from(seen.reason.map(|reason| reason.as_str()))),
             ])
@@ -39,10 +39,10 @@ fn print_loops(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<C
         return Ok(CliExit::Success);
     }
     if found.is_empty() {
-        out::print("no loop has ended a turn")?;
+        out::print("no loop has completed an iteration")?;
         return Ok(CliExit::Success);
     }
-    let head = ["LOOP", "TURNS", "KEPT", "FAILED", "ENDED BY"].map(str::to_owned).to_vec();
+    let head = ["LOOP", "ITERATIONS", "RETAINED", "FAILED", "ENDED BY"].map(str::to_owned).to_vec();
     let line = |seen: LoopHistory| {
         let reason = seen.reason.map(|reason| reason.as_str().to_owned()).unwrap_or_default();
         vec![seen.path, seen.iterations.to_string(), seen.kept.to_string(), seen.failed.to_string(), reason]
@@ -67,22 +67,22 @@ fn print_page(
         let object = Value::object([
             ("run", Value::from(run)),
             ("loop", Value::from(path)),
-            ("turns", Value::list(iterations.iter().map(|iteration| iteration_value(run, iteration)).collect())),
-            ("not_kept", Value::list(missing.iter().map(range_value).collect())),
+            ("iterations", Value::list(iterations.iter().map(|iteration| iteration_value(run, iteration)).collect())),
+            ("not_retained", Value::list(missing.iter().map(range_value).collect())),
             ("next", Value::from(next)),
         ]);
         out::print_json(&object)?;
         return Ok(CliExit::Success);
     }
-    out::print(&if iterations.is_empty() { "no such turn is kept".to_owned() } else { show(&iterations) })?;
+    out::print(&if iterations.is_empty() { "no such iteration is retained".to_owned() } else { show(&iterations) })?;
     if !missing.is_empty() {
-        out::note(&format!("not kept: {}", missing.iter().map(format_range).collect::<Vec<_>>().join(", ")));
+        out::note(&format!("not retained: {}", missing.iter().map(format_range).collect::<Vec<_>>().join(", ")));
     }
     if let Some(next) = next {
         let failed = if args.failed { " --failed" } else { "" };
         out::note(&format!(
             "more: {}",
-            stores::command(global, &format!("turns {run} '{path}' --from {next}{failed}"))
+            stores::command(global, &format!("iterations {run} '{path}' --from {next}{failed}"))
         ));
     }
     Ok(CliExit::Success)
@@ -93,7 +93,7 @@ fn range_value(&(from, to): &(u64, u64)) -> Value {
 }
 
 fn format_range(&(from, to): &(u64, u64)) -> String {
-    if from == to { format!("turn {from}") } else { format!("turns {from} to {to}") }
+    if from == to { format!("iteration {from}") } else { format!("iterations {from} to {to}") }
 }
 
 /// Rejects a loop path without any history: it is probably a typo.
@@ -102,17 +102,17 @@ fn check_loop_exists(store: &dyn Store, run: &str, path: &str) -> Result<(), Cli
     if paths.iter().any(|known| known == path) {
         return Ok(());
     }
-    let failure = CliFailure::usage(format!("no loop `{path}` has ended a turn in this run"));
+    let failure = CliFailure::usage(format!("no loop `{path}` has completed an iteration in this run"));
     Err(match nearest(path, paths.iter().map(String::as_str)) {
         Some(near) => failure.hint(format!("did you mean `{near}`?")),
-        None => failure.hint(format!("`windlass turns {run}` shows the loops")),
+        None => failure.hint(format!("`windlass iterations {run}` shows the loops")),
     })
 }
 
 fn show(iterations: &[IterationRecord]) -> String {
     // Only loops over items have items.
     let items = iterations.iter().any(|iteration| iteration.item.is_some());
-    let mut head = ["TURN", "STATUS", "TOOK", "CONDITION", "RESULT"].map(str::to_owned).to_vec();
+    let mut head = ["ITERATION", "STATUS", "DURATION", "CONDITION", "RESULT"].map(str::to_owned).to_vec();
     if items {
         head.insert(3, "ITEM".to_owned());
     }

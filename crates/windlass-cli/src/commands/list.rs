@@ -33,7 +33,7 @@ pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit
     for row in &rows {
         if let Some(why) = windlass_runtime::quarantine_reason(row) {
             let look = crate::stores::command(global, &format!("replay {}", row.run));
-            out::note(&format!("{} is set aside: {}\n  hint: {look}", row.run, why.message));
+            out::note(&format!("{} is quarantined: {}\n  hint: {look}", row.run, why.message));
         }
         if let Err(error) = row.check_format() {
             out::note(&format!("{}\n  hint: {}", error.message, error.hint.unwrap_or_default()));
@@ -48,7 +48,7 @@ pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit
 fn parse_status(word: &str) -> Result<RunStatus, CliFailure> {
     RunStatus::parse(&word.to_lowercase()).ok_or_else(|| {
         let words = RunStatus::ALL.map(RunStatus::as_str);
-        let failure = CliFailure::usage(format!("`{word}` is no status of a run"));
+        let failure = CliFailure::usage(format!("`{word}` is not a run status"));
         match nearest(word, words) {
             Some(near) => failure.hint(format!("did you mean `{near}`?")),
             None => failure.hint(words.join(", ")),

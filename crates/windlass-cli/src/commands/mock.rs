@@ -38,14 +38,14 @@ pub(crate) fn mock(global: &GlobalArgs, args: &args::MockArgs) -> Result<CliExit
                 return CliFailure::usage(format!("could not write the log {}: {error}", log.display()));
             }
             CliFailure::usage(format!("could not listen on port {}: {error}", args.port))
-                .hint("choose another with --port; 0 takes any that is free")
+                .hint("choose another with --port; 0 picks a free one")
         })?;
         out::print(&format!("listening on {}", service.url("")))?;
         if has_model {
             let url = service.url("/v1");
             out::note(&format!(
-                "its model is reached with OPENAI_BASE_URL={url} and --model openai/NAME, or ANTHROPIC_BASE_URL={url} and \
-                 --model anthropic/NAME; any key will do"
+                "reach its model with OPENAI_BASE_URL={url} and --model openai/NAME, or ANTHROPIC_BASE_URL={url} and \
+                 --model anthropic/NAME; any key is accepted"
             ));
         }
         interrupts.next().await;

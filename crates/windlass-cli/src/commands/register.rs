@@ -27,7 +27,7 @@ const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) fn register(global: &GlobalArgs, args: &args::RegisterArgs) -> Result<CliExit, CliFailure> {
     let files = collect_files(&args.files, &CliSettings::load(global)?.process_limits)?;
     if args.name.is_some() && files.len() > 1 {
-        return Err(CliFailure::usage("--name is for one file").hint("register them one by one"));
+        return Err(CliFailure::usage("--name takes a single file").hint("register them one by one"));
     }
     let hint =
         "give --token-file FILE or set WINDLASS_TOKEN; the first start of `windlass serve` writes .windlass/token";
@@ -156,7 +156,7 @@ impl Registrar<'_> {
         for warning in answer["warnings"].as_array().into_iter().flatten() {
             out::note(&format!("{}:{}", file.display(), format_report(warning)));
         }
-        let new = if answer["new"] == true { "" } else { ", as before" };
+        let new = if answer["is_new"] == true { "" } else { ", as before" };
         let name = answer["name"].as_str().unwrap_or_default();
         out::print(&format!("{name} version {}{new}", answer["version"]))
     }
@@ -165,19 +165,19 @@ impl Registrar<'_> {
         let server = self.server;
         let failure = match error {
             ServerRequestError::Unreachable(why) => {
-                CliFailure::new(CliExit::Failed, format!("the server does not answer: {why}"))
-                    .hint(format!("is it there? `windlass serve` starts one; this was {server}"))
+                CliFailure::new(CliExit::Failed, format!("the server does not respond: {why}"))
+                    .hint(format!("is it running? `windlass serve` starts one; the URL was {server}"))
             }
             ServerRequestError::Rejected { status: status @ (401 | 403), detail, .. } => {
-                CliFailure::usage(format!("the server refuses this token ({status}): {detail}"))
+                CliFailure::usage(format!("the server rejects this token ({status}): {detail}"))
                     .hint("it needs the scope `admin`: `windlass token create NAME --scope admin` at the server")
             }
             ServerRequestError::Rejected { status: 422, detail, .. } => CliFailure::new(CliExit::Invalid, detail),
             ServerRequestError::Rejected { status, detail, .. } => {
-                CliFailure::new(CliExit::Failed, format!("the server refuses it ({status}): {detail}"))
+                CliFailure::new(CliExit::Failed, format!("the server rejects the definition ({status}): {detail}"))
             }
             ServerRequestError::StaleLease => {
-                CliFailure::new(CliExit::Failed, "others have registered it at the same time").hint("try again")
+                CliFailure::new(CliExit::Failed, "another client registered it at the same time").hint("try again")
             }
         };
         failure.location(display_path(file))
@@ -193,8 +193,9 @@ fn read_text(file: &Path) -> Result<String, CliFailure> {
 }
 
 fn duplicate_name(name: &str, file: &Path, other: &Path) -> CliFailure {
-    let message = format!("its definition is called `{name}`, as that of {} is, which was registered", other.display());
-    let hint = "give it a name of its own in the text, or take one of the two out of the folder";
+    let message =
+        format!("its definition has the name `{name}`, as has that of {}, which was registered", other.display());
+    let hint = "give it another name in the text, or remove one of the two from the folder";
     CliFailure::new(CliExit::Invalid, message).location(display_path(file)).hint(hint)
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn replay(global: &GlobalArgs, args: &args::ReplayArgs) -> Result<Cli
     let to = args.to.unwrap_or(u64::MAX);
     if args.to.is_some_and(|to| to < from || to > newest) {
         return Err(CliFailure::usage(format!("tick {to} cannot be shown"))
-            .hint(format!("ticks {from} to {newest} of this run are kept")));
+            .hint(format!("ticks {from} to {newest} of this run are retained")));
     }
     let mut replayed = ReplayResult { from, image: start, compared: 0 };
     replayed.replay_to(&*store, &row.run, &program, to)?;
@@ -93,11 +93,11 @@ impl ReplayResult {
         });
         let mut lines = vec![
             format!("run {} ({})", row.run, row.definition),
-            format!("kept: ticks {} to {}", self.from, row.ticks),
+            format!("retained: ticks {} to {}", self.from, row.ticks),
             format!("replayed: {} ticks, all commands as journaled", state.ticks - self.from),
             format!("snapshots compared: {}", self.compared),
             format!("state after tick {}: {}", state.ticks, self.hash()),
-            format!("{} turns, {} events, {}", state.iterations, state.events, state.now),
+            format!("{} iterations, {} events, {}", state.iterations, state.events, state.now),
         ];
         if let Some(variables) = variables.filter(|variables| !variables.is_empty()) {
             lines.push("variables".to_owned());
@@ -107,11 +107,11 @@ impl ReplayResult {
     }
 
     fn to_value(&self, row: &RunRow, program: &Program) -> Value {
-        let kept = Value::object([("from", Value::from(self.from)), ("to", Value::from(row.ticks))]);
+        let retained = Value::object([("from", Value::from(self.from)), ("to", Value::from(row.ticks))]);
         Value::object([
             ("run", Value::from(row.run.clone())),
             ("definition", Value::from(row.definition.as_str())),
-            ("kept", kept),
+            ("retained", retained),
             ("ticks", Value::from(self.image.state.ticks)),
             ("replayed", Value::from(self.image.state.ticks - self.from)),
             ("snapshots_compared", Value::from(self.compared)),
@@ -132,7 +132,7 @@ impl ReplayResult {
             ("status", Value::from(state.result().map(|result| result.status.as_str()))),
             ("paused", Value::from(state.paused)),
             ("now", Value::from(state.now.to_string())),
-            ("turns", Value::from(state.iterations)),
+            ("iterations", Value::from(state.iterations)),
             ("events", Value::from(state.events)),
             ("jobs", Value::from(state.jobs.len())),
             ("timers", Value::from(state.timers.len())),
@@ -165,7 +165,7 @@ fn compare(state: &State, snapshot: &SnapshotRow) -> Result<(), RuntimeError> {
         true => Ok(()),
         false => Err(RuntimeError::Quarantined {
             run: state.run.id.to_string(),
-            why: format!("the state after tick {} is not the one its snapshot has", snapshot.tick),
+            why: format!("the state after tick {} differs from its snapshot", snapshot.tick),
         }),
     }
 }

@@ -19,8 +19,8 @@ pub(crate) fn pause(global: &GlobalArgs, args: &args::RunRequestArgs) -> Result<
     let row = stores::find(&*stores::open(global)?, &args.run)?;
     if row.status == RunStatus::Pending {
         let run = row.run;
-        let failure = CliFailure::usage(format!("the run `{run}` waits for its turn: there is nothing to pause"));
-        return Err(failure.hint(format!("`windlass cancel {run}` calls it off; it can be paused when it has begun")));
+        let failure = CliFailure::usage(format!("run `{run}` is queued and has not started; it cannot be paused"));
+        return Err(failure.hint(format!("`windlass cancel {run}` cancels it; it can be paused once it has started")));
     }
     submit_and_print(global, &args.run, args.request_id.as_deref(), "pause", RunRequest::Pause)
 }
@@ -36,7 +36,7 @@ pub(crate) fn signal(global: &GlobalArgs, args: &args::SignalArgs) -> Result<Cli
     let run = stores::find(&*store, &args.run)?.run;
     let check = approval::check_signal(&*store, &run, &args.name, None, given.as_ref());
     host::runtime()?.block_on(check).map_err(|refused| {
-        let hint = format!("`windlass approvals {run}` shows what it asks, `windlass approve {run}` answers");
+        let hint = format!("`windlass approvals {run}` shows its open requests, `windlass approve {run}` answers them");
         approvals::failure(refused).hint(hint)
     })?;
     let payload = given.unwrap_or_default();
@@ -132,22 +132,22 @@ fn print_reply_with_note(
     let (word, sentence) = match answer {
         RequestOutcome::Queued if server.is_some() => {
             let address = server.as_deref().unwrap_or_default();
-            ("kept", format!("{what}: kept; the server on {address} takes it up"))
+            ("buffered", format!("{what}: buffered; the server on {address} applies it"))
         }
         RequestOutcome::Delivered if what == "pause" => {
-            ("delivered", format!("pause: delivered to the process that runs {run}; it goes on with\n  {resume}"))
+            ("delivered", format!("pause: delivered to the process that runs {run}; resume it with\n  {resume}"))
         }
         RequestOutcome::Delivered => ("delivered", format!("{what}: delivered to the process that runs {run}")),
         RequestOutcome::Queued if what == "pause" => {
             let sentence =
-                format!("pause: kept; nobody runs {run} now, so it stands still already, and goes on with\n  {resume}");
-            ("kept", sentence)
+                format!("pause: buffered; no process runs {run}, so it is not running; resume it with\n  {resume}");
+            ("buffered", sentence)
         }
         RequestOutcome::Queued => {
-            ("kept", format!("{what}: kept; nobody runs {run} now, it takes effect with\n  {resume}"))
+            ("buffered", format!("{what}: buffered; no process runs {run}; it takes effect with\n  {resume}"))
         }
         RequestOutcome::Duplicate => {
-            ("repeated", format!("{what}: the request `{id}` was made before; once is enough"))
+            ("repeated", format!("{what}: the request `{id}` was made before; nothing was done"))
         }
         RequestOutcome::Ended => ("ended", format!("{what}: {run} has ended already; nothing was done")),
     };
@@ -157,7 +157,7 @@ fn print_reply_with_note(
     match (global.json, &note) {
         (true, _) => {
             let facts =
-                [("run", Value::from(run.clone())), ("request", Value::from(id)), ("answer", Value::from(word))];
+                [("run", Value::from(run.clone())), ("request", Value::from(id)), ("delivery", Value::from(word))];
             let note = note.map(|note| ("note", Value::from(note)));
             out::print_json(&Value::object(facts.into_iter().chain(note)))?;
         }

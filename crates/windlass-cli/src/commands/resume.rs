@@ -27,7 +27,7 @@ pub(crate) fn resume(global: &GlobalArgs, args: &args::ResumeArgs) -> Result<Cli
         let program = image::program(&*store, &row, &settings.limits)?;
         print_run_id(global, &row.run)?;
         out::note(&format!(
-            "the run has ended already ({}) and cannot go on; this is how it ended. To do it again, start a new run: \
+            "the run has already ended ({}) and cannot be resumed; its result follows. To repeat it, start a new run: \
              windlass run FILE",
             report.status.as_str()
         ));
@@ -35,7 +35,7 @@ pub(crate) fn resume(global: &GlobalArgs, args: &args::ResumeArgs) -> Result<Cli
         if children::has_open_children(&*store, &row.run, &program.plan)? {
             if !args.trust.trusted && trust::is_server_run(&*store, &row)? {
                 let serve = stores::command(global, "serve");
-                out::note(&format!("runs that it has called are still open; a server goes on with them: {serve}"));
+                out::note(&format!("child runs are still open; a server resumes them: {serve}"));
                 return Ok(exit);
             }
             host::runtime()?.block_on(finish_children(global, args, &settings, &store, (&row.run, &program)))?;
@@ -186,7 +186,7 @@ impl FollowEnd {
                 EndedRun::new(&**store, run, &program.plan, report)?.print(global, None)
             }
             FollowOutcome::Interrupted | FollowOutcome::Orphaned => {
-                out::note("no longer following; the run goes on in its own process");
+                out::note("no longer following; the run continues in its process");
                 Ok(CliExit::Interrupted)
             }
         }
@@ -207,7 +207,7 @@ pub(crate) async fn follow_owner(
     match follow_once(store, run, &settings, args.quiet, interrupts).await? {
         Some(end) => end.show(global, store, run, &settings),
         None => {
-            out::note("its process has let go of the run");
+            out::note("its process has released the run");
             Ok(report_interruption(global, run, false, &args.permissions.to_flags()))
         }
     }

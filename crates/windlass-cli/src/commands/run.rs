@@ -44,7 +44,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &args::RunArgs) -> Result<CliExit, 
 /// Ids appear in paths, commands and keys: they contain no spaces and no invisible characters.
 pub(crate) fn check_id(id: Option<&str>) -> Result<(), CliFailure> {
     match id {
-        Some(id) if !is_run_id(id) => Err(CliFailure::usage(format!("`{id}` cannot be the id of a run"))
+        Some(id) if !is_run_id(id) => Err(CliFailure::usage(format!("`{id}` is not a valid run id"))
             .hint("up to 128 letters, digits and -_.: but not `last`, which means the newest run")),
         _ => Ok(()),
     }
@@ -124,18 +124,18 @@ fn note_if_paused(
 ) -> Result<(), CliFailure> {
     let known = if args.id.is_some() { store.run(run)? } else { None };
     if known.is_some_and(|row| row.status == RunStatus::Paused) {
-        out::note(&format!("the run is paused; go on with it: {}", stores::command(global, &format!("resume {run}"))));
+        out::note(&format!("the run is paused; resume it: {}", stores::command(global, &format!("resume {run}"))));
     }
     Ok(())
 }
 
 pub(crate) fn report_interruption(global: &GlobalArgs, run: &Arc<str>, ephemeral: bool, flags: &str) -> CliExit {
     match ephemeral {
-        true => out::note("interrupted; nothing of the run is kept (--ephemeral)"),
+        true => out::note("interrupted; the run was in memory only (--ephemeral)"),
         false => {
             // Permissions were granted to this process only: the command that resumes must repeat them.
             let command = stores::command(global, &format!("resume {run}{flags}"));
-            out::note(&format!("interrupted; the run is kept. Go on with it:\n  {command}"));
+            out::note(&format!("interrupted; the run is stored. Resume it:\n  {command}"));
         }
     }
     CliExit::Interrupted

@@ -16,7 +16,7 @@ use crate::stores;
 
 pub(crate) fn serve(global: &GlobalArgs, args: &args::ServeArgs) -> Result<CliExit, CliFailure> {
     if args.virtual_time {
-        return Err(CliFailure::usage("a server's time is that of the clock: others wait for it")
+        return Err(CliFailure::usage("a server does not support virtual time: its clients wait in real time")
             .hint("`windlass run --virtual-time FILE` runs one definition without waiting"));
     }
     let settings = Arc::new(CliSettings::load(global)?);

@@ -73,7 +73,7 @@ fn show_quarantined(
         _ => stores::resume_hint(global, store, row)?,
     };
     out::print(&format!("Workflow: {}\nRun: {run}\nStatus: {status}\n  {}", row.definition, why.message))?;
-    out::note(&format!("look at it: {look}\ntry it again: {again}"));
+    out::note(&format!("inspect it: {look}\nretry it: {again}"));
     Ok(CliExit::Success)
 }
 
@@ -144,7 +144,7 @@ impl<'a> StatusView<'a> {
         lines.push(format!("Running for: {}", text::format_duration(self.now.since(row.created_at))));
         lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
         lines.extend(
-            self.queue_position.iter().map(|queue_position| queue_position.note.replacen("waits", "Waiting", 1)),
+            self.queue_position.iter().map(|queue_position| queue_position.note.replacen("queued", "Queued", 1)),
         );
         lines.extend(self.waiting_tasks.iter().map(worker_line));
         lines.extend(self.waits(global));
@@ -190,7 +190,7 @@ impl<'a> StatusView<'a> {
             Some(owner) => format!(" ({})", owner_name(owner)),
             None => match stores::server_address(global, &self.seen.row) {
                 Some(address) => format!(" (the server on {address} has it)"),
-                None => format!(" (nobody runs it now: {})", stores::resume_hint(global, store, &self.seen.row)?),
+                None => format!(" (no process runs it: {})", stores::resume_hint(global, store, &self.seen.row)?),
             },
         })
     }
@@ -217,7 +217,7 @@ impl<'a> StatusView<'a> {
             step.error = step.error.map(|error| with_run_hint(error, &row.run));
             shown.insert(name, step.to_value());
         }
-        let queue_position = self.queue_position.as_ref().map(|turn| ("waits_for_turn", queue_position_value(turn)));
+        let queue_position = self.queue_position.as_ref().map(|info| ("queue_position", queue_position_value(info)));
         let facts = [
             ("run", Value::from(row.run.clone())),
             ("definition", Value::from(row.definition.as_str())),
@@ -268,9 +268,9 @@ fn worker_line(waits: &Json) -> String {
 fn queue_position_value(queue_position: &QueuePositionInfo) -> Value {
     Value::object([
         ("trigger", Value::from(queue_position.trigger.as_str())),
-        ("under_way", Value::from(queue_position.in_flight)),
-        ("at_once", Value::from(queue_position.max_concurrency)),
-        ("place", Value::from(queue_position.position)),
+        ("in_flight", Value::from(queue_position.in_flight)),
+        ("max_concurrency", Value::from(queue_position.max_concurrency)),
+        ("position", Value::from(queue_position.position)),
         ("note", Value::from(queue_position.note.as_str())),
     ])
 }

@@ -25,7 +25,8 @@ fn create(global: &GlobalArgs, args: &args::TokenCreateArgs) -> Result<CliExit, 
     let expires_at = args.expires.as_deref().map(durations::parse).transpose()?.map(|span| real_now() + span);
     // Tokens may be created before the first start of the server.
     let store = stores::open_or_create(&stores::directory(global), SqliteOptions::default())?;
-    let token_request = TokenRequest { name: args.name.clone(), scopes, expires_at, by: Some("program".to_owned()) };
+    let token_request =
+        TokenRequest { name: args.name.clone(), scopes, expires_at, created_by: Some("program".to_owned()) };
     let (token, secret) = tokens::create(&*store, token_request, CliSettings::load(global)?.server.limits.max_tokens)
         .map_err(to_failure)?;
     if global.json {
@@ -37,7 +38,7 @@ fn create(global: &GlobalArgs, args: &args::TokenCreateArgs) -> Result<CliExit, 
     // Only the token goes to stdout, so that a script can capture it.
     out::print(secret.reveal())?;
     out::note(&format!("{} `{}` may {}{}", token.id, token.name, scope_list(&token), expiry_note(&token)));
-    out::note("it is shown this once; only its hash is kept");
+    out::note("it is shown only once; the store keeps only its hash");
     Ok(CliExit::Success)
 }
 
@@ -51,7 +52,7 @@ fn list(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
         return Ok(CliExit::Success);
     }
     if all.is_empty() {
-        out::note("there are no tokens; the first start of `windlass serve` makes one");
+        out::note("there are no tokens; the first start of `windlass serve` creates one");
     }
     let width = all.iter().map(|token| token.name.chars().count()).max().unwrap_or(0);
     for token in &all {
@@ -67,7 +68,7 @@ fn revoke(global: &GlobalArgs, id: &str) -> Result<CliExit, CliFailure> {
     let token = tokens::revoke(&*store, id).map_err(to_failure)?;
     match global.json {
         true => out::print_json(&Value::object([("id", Value::from(token.id)), ("revoked", Value::from(true))]))?,
-        false => out::print(&format!("{} `{}` is revoked: whoever has it is nobody now", token.id, token.name))?,
+        false => out::print(&format!("{} `{}` is revoked", token.id, token.name))?,
     }
     Ok(CliExit::Success)
 }
@@ -77,7 +78,7 @@ fn parse_scope(word: &str) -> Result<TokenScope, CliFailure> {
         let known: Vec<&str> = TokenScope::ALL.iter().map(|scope| scope.as_str()).collect();
         let hint =
             did_you_mean(word, known.iter().copied()).unwrap_or_else(|| format!("there are {}", known.join(", ")));
-        CliFailure::usage(format!("`{word}` is no scope")).hint(hint)
+        CliFailure::usage(format!("`{word}` is not a scope")).hint(hint)
     })
 }
 
@@ -91,7 +92,7 @@ fn entry(token: &ApiToken) -> Vec<(&'static str, Value)> {
         ("created_at", text(Some(token.created_at))),
         ("expires_at", text(token.expires_at)),
         ("last_used", text(token.last_used)),
-        ("by", Value::from(token.by.as_deref())),
+        ("created_by", Value::from(token.created_by.as_deref())),
     ]
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn tools(global: &GlobalArgs, args: &args::ToolsArgs) -> Result<CliEx
             }
             false => {
                 out::print(&listing(&all, &specs, &servers))?;
-                out::note("`windlass tools NAME` shows what one takes and gives");
+                out::note("`windlass tools NAME` shows the inputs and results of one");
             }
         }
         return Ok(CliExit::Success);
@@ -58,7 +58,7 @@ fn listing(all: &[&ToolInfo], specs: &[ToolSpec], servers: &[McpSettings]) -> St
     let (kinds, tools) = (kinds.collect::<Vec<_>>(), tools.collect::<Vec<_>>());
     let own = specs.iter().map(|spec| vec![format!("  {}", spec.name), first_sentence(&spec.description).to_owned()]);
     let mcp = servers.iter().map(|server| {
-        vec![format!("  {}__*", server.name), format!("what the MCP server `{}` of the settings offers", server.name)]
+        vec![format!("  {}__*", server.name), format!("the tools of the configured MCP server `{}`", server.name)]
     });
     format!(
         "kinds of a playbook's tasks\n{}\n\ntools below them; Loom calls http, model and noop itself\n{}\n\n\
@@ -89,8 +89,8 @@ fn spec_page(spec: &ToolSpec) -> String {
 
 fn spec_value(spec: &ToolSpec) -> Value {
     Value::object([
-        ("agentTool", Value::from(spec.name.as_str())),
-        ("what", Value::from(spec.description.as_str())),
+        ("agent_tool", Value::from(spec.name.as_str())),
+        ("description", Value::from(spec.description.as_str())),
         ("parameters", spec.parameters.clone()),
     ])
 }
@@ -99,16 +99,16 @@ fn spec_value(spec: &ToolSpec) -> Value {
 fn kind_page(kind: &TaskKind) -> String {
     let rows: Vec<_> = kind.fields.iter().map(|(name, what)| vec![format!("  {name}"), (*what).to_owned()]).collect();
     let head = format!("{} in a playbook (`kind: {}`): {}", kind.name, kind.name, kind.what);
-    format!("{head}\n\ntakes\n{}\n\ngives\n  {}", text::table(&rows), kind.returns)
+    format!("{head}\n\ntakes\n{}\n\nreturns\n  {}", text::table(&rows), kind.returns)
 }
 
 fn kind_value(kind: &TaskKind) -> Value {
-    let field = |(name, what): &(&str, &str)| Value::object([("name", *name), ("what", *what)]);
+    let field = |(name, what): &(&str, &str)| Value::object([("name", *name), ("description", *what)]);
     Value::object([
         ("kind", Value::from(kind.name)),
-        ("what", Value::from(kind.what)),
+        ("description", Value::from(kind.what)),
         ("fields", kind.fields.iter().map(field).collect::<Vec<_>>().into()),
-        ("gives", Value::from(kind.returns)),
+        ("returns", Value::from(kind.returns)),
     ])
 }
 
@@ -136,9 +136,9 @@ fn tool_page(info: &ToolInfo) -> String {
         };
         format!("{title}\n{}", text::table(&fields.iter().map(row).collect::<Vec<_>>()))
     };
-    let part = if is_internal(info) { "a part of every workflow of agents" } else { "a tool" };
+    let part = if is_internal(info) { "an internal part of agent workflows" } else { "a tool" };
     let head = format!("{} as {part}: {}", info.name, info.description);
-    let mut parts = vec![head, fields("takes", info.inputs), fields("gives", info.outputs)];
+    let mut parts = vec![head, fields("takes", info.inputs), fields("returns", info.outputs)];
     if !info.errors.is_empty() {
         let errors = info.errors.iter().map(|(kind, when)| vec![format!("  {kind}"), (*when).to_owned()]);
         parts.push(format!("kinds of errors\n{}", text::table(&errors.collect::<Vec<_>>())));
@@ -153,7 +153,7 @@ fn to_value(info: &ToolInfo) -> Value {
                 ("name", Value::from(field.name)),
                 ("kind", Value::from(field.kind)),
                 ("required", Value::from(field.required)),
-                ("what", Value::from(field.description)),
+                ("description", Value::from(field.description)),
             ])
         };
         fields.iter().map(field).collect::<Vec<_>>().into()
@@ -161,7 +161,7 @@ fn to_value(info: &ToolInfo) -> Value {
     let error = |(kind, when): &(&str, &str)| Value::object([("kind", *kind), ("when", *when)]);
     Value::object([
         ("name", Value::from(info.name)),
-        ("what", Value::from(info.description)),
+        ("description", Value::from(info.description)),
         ("inputs", fields(info.inputs)),
         ("outputs", fields(info.outputs)),
         ("errors", info.errors.iter().map(error).collect::<Vec<_>>().into()),

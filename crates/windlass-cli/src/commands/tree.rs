@@ -44,7 +44,7 @@ fn write(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Paint, depth: 
 
 /// `[3] sync 15/100 (until) running 45s`
 fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
-    let iteration = view.iteration.map(|turn| format!("[{turn}] ")).unwrap_or_default();
+    let iteration = view.iteration.map(|iteration| format!("[{iteration}] ")).unwrap_or_default();
     let count = view
         .looping
         .as_ref()

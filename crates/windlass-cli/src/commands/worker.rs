@@ -26,7 +26,7 @@ pub(crate) fn worker(global: &GlobalArgs, args: &args::WorkerArgs) -> Result<Cli
     let labels = parse_labels(&args.labels)?;
     if args.only_labelled && labels.is_empty() {
         let hint = "give it labels with --label NAME=VALUE";
-        return Err(CliFailure::usage("a worker for labelled jobs alone, without a label, would get none").hint(hint));
+        return Err(CliFailure::usage("--only-labelled without a label: this worker would get no jobs").hint(hint));
     }
     host::runtime()?.block_on(async {
         let mut interrupts = Interrupts::listen()?;
@@ -40,7 +40,7 @@ pub(crate) fn worker(global: &GlobalArgs, args: &args::WorkerArgs) -> Result<Cli
             }
         };
         let name = args.name.clone().unwrap_or_else(host_name);
-        out::note(&format!("{name}: {} at a time of {}", args.slots, offered.join(", ")));
+        out::note(&format!("{name}: up to {} concurrent jobs, tools: {}", args.slots, offered.join(", ")));
         let poll_request = LeaseRequest {
             worker: new_run_id(),
             name,
@@ -53,7 +53,7 @@ pub(crate) fn worker(global: &GlobalArgs, args: &args::WorkerArgs) -> Result<Cli
         };
         let secrets = Redactor::from_secrets([&token]);
         let worker = Arc::new(RemoteWorker::new(client, tools, poll_request, secrets, limits));
-        worker.run(&mut interrupts, Duration::from_secs(args.drain_seconds)).await
+        worker.run(&mut interrupts, Duration::from_secs(args.drain)).await
     })
 }
 
@@ -63,7 +63,7 @@ fn check_tool_exists(known: &[String], name: &String) -> Result<(), CliFailure> 
         false => {
             let failure = CliFailure::usage(format!("this program has no tool `{name}`"));
             let near = did_you_mean(name, known.iter().map(String::as_str));
-            Err(failure.hint(near.unwrap_or_else(|| "`windlass tools` lists those that it has".to_owned())))
+            Err(failure.hint(near.unwrap_or_else(|| "`windlass tools` lists its tools".to_owned())))
         }
     }
 }

@@ -60,7 +60,7 @@ fn server(name: String, entry: toml::Value, file: &Path) -> Result<McpSettings, 
     let entry: McpEntry = read(entry, &format!("mcp.{name}"))?;
     let what = format!("MCP server `{name}`");
     let misplaced = |fields: &str, way: &str| {
-        CliFailure::usage(format!("the {what} is reached by `{way}`: {fields} mean nothing")).hint("remove them")
+        CliFailure::usage(format!("the {what} is reached by `{way}`: {fields} have no effect")).hint("remove them")
     };
     let endpoint = match (entry.command, entry.url) {
         (Some(_), None) if !entry.headers.is_empty() => return Err(misplaced("`headers`", "command")),
@@ -81,8 +81,8 @@ fn server(name: String, entry: toml::Value, file: &Path) -> Result<McpSettings, 
             return Err(CliFailure::usage(format!("the {what} has `command` and `url`")).hint("keep one"));
         }
         (None, None) => {
-            let hint = "give `command` for a program that is started, or `url` for a service";
-            return Err(CliFailure::usage(format!("the {what} is nowhere")).hint(hint));
+            let hint = "set `command` for a program to start, or `url` for a service";
+            return Err(CliFailure::usage(format!("the {what} has neither `command` nor `url`")).hint(hint));
         }
     };
     let timeout = entry.timeout.map(|text| parse_timeout(&text, &what)).transpose()?;

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 pub(crate) use server::{OUTBOUND, ServerSettings};
 pub(crate) use services::{AuthSettings, ConfiguredActivity, ConfiguredTarget, ModelSettings, SecretSetting};
 use windlass_agents::chat::{ModelService, TokenPrice};
-use windlass_core::{Limits, ProcessLimits};
+use windlass_core::{LIMIT_CEILINGS, Limits, ProcessLimits};
 use windlass_syntax::nearest;
 use windlass_value::Duration;
 
@@ -209,8 +209,11 @@ fn read_environment(limits: &mut serde_json::Value) -> Result<(), CliFailure> {
 
 /// The default of each loop limit and the maximum that a loop may set. A maximum below the built-in default is no
 /// mistake: it then applies to both.
-const LOOP_LIMIT_PAIRS: [(&str, &str); 2] =
-    [("default_loop_iterations", "max_loop_iterations"), ("default_loop_time", "max_loop_time")];
+const LOOP_LIMIT_PAIRS: [(&str, &str); 3] = [
+    ("default_loop_iterations", "max_loop_iterations"),
+    ("default_loop_time", "max_loop_time"),
+    ("default_loop_concurrency", "max_loop_concurrency"),
+];
 
 /// Rejects limits that contradict each other or would let nothing run.
 fn check_limits(limits: &serde_json::Value) -> Result<(), CliFailure> {
@@ -218,12 +221,19 @@ fn check_limits(limits: &serde_json::Value) -> Result<(), CliFailure> {
     for (name, max_name) in LOOP_LIMIT_PAIRS {
         let (given, max) = (limits[name].as_u64().unwrap_or(0), limits[max_name].as_u64().unwrap_or(0));
         if given == 0 {
-            let message = format!("the limit `{name}` cannot be 0: no loop could begin a turn");
+            let message = format!("the limit `{name}` cannot be 0: no loop could start an iteration");
             return Err(CliFailure::usage(message).hint(format!("give 1 up to `{max_name}`, or leave it out")));
         }
         if given > max && limits[name] != defaults[name] {
             return Err(CliFailure::usage(format!("the limit `{name}` is larger than `{max_name}`"))
                 .hint(format!("lower it, or raise `{max_name}`; `windlass limits` shows them")));
+        }
+    }
+    for (name, ceiling) in LIMIT_CEILINGS {
+        if limits[name].as_u64().is_some_and(|given| given > ceiling) {
+            let message =
+                format!("the limit `{name}` cannot be above {ceiling}: what nests deeper cannot be read back");
+            return Err(CliFailure::usage(message).hint(format!("give a number up to {ceiling}, or leave it out")));
         }
     }
     Ok(())
@@ -252,7 +262,7 @@ fn set_limit(
         }
         (true, _) => return Err(CliFailure::usage(format!("the limit `{name}` must be a whole number, 0 or more"))),
         (false, _) => {
-            let message = format!("the limit `{name}` must be a span of time");
+            let message = format!("the limit `{name}` must be a duration");
             return Err(CliFailure::usage(message).hint("such as \"PT1H30M\", or a number of seconds"));
         }
     };
@@ -282,7 +292,7 @@ mod tests {
 
     #[test]
     fn counts_and_spans_are_read() {
-        let limits = parse_limits("[limits]\nloop_turns_max = 7\nloop_time_max = \"PT2H\"\ncancel_grace = 3\n");
+        let limits = parse_limits("[limits]\nmax_loop_iterations = 7\nmax_loop_time = \"PT2H\"\ncancel_grace = 3\n");
         let limits = limits.expect("valid");
         assert_eq!((limits.max_loop_iterations, limits.max_loop_time), (7, Duration::from_secs(7_200)));
         assert_eq!(limits.cancel_grace, Duration::from_secs(3));
@@ -290,19 +300,34 @@ mod tests {
 
     #[test]
     fn defaults_lie_between_one_and_their_maximum() {
-        assert!(parse_limits("[limits]\nloop_turns_default = 0\n").expect_err("none").contains("cannot be 0"));
-        assert!(parse_limits("[limits]\nloop_turns_default = 1001\n").expect_err("many").contains("max_loop_iterations"));
-        assert!(parse_limits("[limits]\nloop_time_default = \"P2D\"\n").expect_err("long").contains("max_loop_time"));
-        assert!(parse_limits("[limits]\nloop_turns_default = 2000\nloop_turns_max = 2000\n").is_ok());
+        assert!(parse_limits("[limits]\ndefault_loop_iterations = 0\n").expect_err("none").contains("cannot be 0"));
+        assert!(
+            parse_limits("[limits]\ndefault_loop_iterations = 1001\n")
+                .expect_err("many")
+                .contains("max_loop_iterations")
+        );
+        assert!(parse_limits("[limits]\ndefault_loop_time = \"P2D\"\n").expect_err("long").contains("max_loop_time"));
+        assert!(parse_limits("[limits]\ndefault_loop_iterations = 2000\nmax_loop_iterations = 2000\n").is_ok());
+    }
+
+    #[test]
+    fn limits_have_ceilings() {
+        for (name, ceiling) in LIMIT_CEILINGS {
+            assert!(parse_limits(&format!("[limits]\n{name} = {ceiling}\n")).is_ok(), "{name}");
+            let problem = parse_limits(&format!("[limits]\n{name} = {}\n", ceiling + 1)).expect_err("too high");
+            assert!(problem.contains("cannot be above"), "{problem}");
+        }
+        let problem = parse_limits("[limits]\ndefault_loop_concurrency = 2000\n").expect_err("above the maximum");
+        assert!(problem.contains("max_loop_concurrency"), "{problem}");
     }
 
     #[test]
     fn unknown_names_are_rejected_with_the_nearest_name() {
-        let wrong = parse_limits("[limits]\nloop_turn_max = 7\n").expect_err("unknown");
+        let wrong = parse_limits("[limits]\nmax_loop_iteration = 7\n").expect_err("unknown");
         assert!(wrong.contains("max_loop_iterations"), "{wrong}");
         assert!(parse_limits("[limit]\n").expect_err("unknown").contains("limits"));
-        assert!(parse_limits("[limits]\nloop_turns_max = \"many\"\n").is_err());
-        assert!(parse_limits("[limits]\nloop_turns_max = -1\n").is_err());
+        assert!(parse_limits("[limits]\nmax_loop_iterations = \"many\"\n").is_err());
+        assert!(parse_limits("[limits]\nmax_loop_iterations = -1\n").is_err());
         assert!(parse_limits("[limits\n").expect_err("not TOML").contains("windlass.toml:1"));
     }
 
@@ -328,13 +353,13 @@ mod tests {
     #[test]
     fn invalid_activities_are_rejected() {
         for (text, why) in [
-            ("[activities.a]\n", "goes nowhere"),
+            ("[activities.a]\n", "has neither `url` nor `workflow`"),
             ("[activities.http]\nurl = \"http://x\"\n", "cannot be called"),
-            ("[activities.a]\nurl = \"x\"\n", "no address"),
+            ("[activities.a]\nurl = \"x\"\n", "is not an HTTP URL"),
             ("[activities.a]\nurl = \"http://x\"\nworkflow = \"y\"\n", "keep one"),
-            ("[activities.a]\nurl = \"http://x\"\nworker = true\n", "done by workers"),
+            ("[activities.a]\nurl = \"http://x\"\nworker = true\n", "runs on workers"),
             ("[activities.a]\nadress = \"http://x\"\n", "unknown field"),
-            ("[activities.a]\nurl = \"http://x\"\ntimeout = \"soon\"\n", "no span of time"),
+            ("[activities.a]\nurl = \"http://x\"\ntimeout = \"soon\"\n", "is not a duration"),
             ("[limits]\n\n[activities.a]\n", "windlass.toml:3"),
             ("activities = 3\n", "must be a section"),
         ] {
@@ -346,12 +371,12 @@ mod tests {
     #[test]
     fn errors_name_their_line() {
         for (text, line) in [
-            ("[server]\nhosts = []\nbnid = \"x\"\nrate = 3\n", 3),
-            ("[server]\nbind = \"127.0.0.1:1\"\nrate = 0\n", 3),
-            ("[server]\nrate = 1\n\n[server.outbound]\nallow = []\ndenny = []\n", 6),
-            ("[server]\nrate = 1\nagents = { sandbox = true, alow = [] }\n", 3),
-            ("[limits]\nloop_turns_max = 7\nloop_turn_max = 7\n", 3),
-            ("[server]\nrate = 1\n[servr]\n", 3),
+            ("[server]\nhosts = []\nbnid = \"x\"\nrate_per_second = 3\n", 3),
+            ("[server]\nbind = \"127.0.0.1:1\"\nrate_per_second = 0\n", 3),
+            ("[server]\nrate_per_second = 1\n\n[server.outbound]\nallow = []\ndenny = []\n", 6),
+            ("[server]\nrate_per_second = 1\nagents = { sandbox = true, alow = [] }\n", 3),
+            ("[limits]\nmax_loop_iterations = 7\nmax_loop_iteration = 7\n", 3),
+            ("[server]\nrate_per_second = 1\n[servr]\n", 3),
             ("[limits]\n\n[activities.a]\n", 3),
             ("[limits]\n\n[activities.a]\nmethod = \"GET\"\n", 3),
         ] {
@@ -403,14 +428,14 @@ mod tests {
     #[test]
     fn invalid_mcp_servers_are_rejected() {
         for (text, why) in [
-            ("[mcp.a]\n", "is nowhere"),
+            ("[mcp.a]\n", "has neither `command` nor `url`"),
             ("[mcp.a__b]\ncommand = \"x\"\n", "cannot be called"),
-            ("[mcp.a]\nurl = \"x\"\n", "no address"),
+            ("[mcp.a]\nurl = \"x\"\n", "is not an HTTP URL"),
             ("[mcp.a]\nurl = \"http://x\"\ncommand = \"y\"\n", "keep one"),
-            ("[mcp.a]\nurl = \"http://x\"\nargs = [\"y\"]\n", "mean nothing"),
-            ("[mcp.a]\ncommand = \"x\"\nheaders = { a = \"b\" }\n", "mean nothing"),
+            ("[mcp.a]\nurl = \"http://x\"\nargs = [\"y\"]\n", "have no effect"),
+            ("[mcp.a]\ncommand = \"x\"\nheaders = { a = \"b\" }\n", "have no effect"),
             ("[mcp.a]\ncomand = \"x\"\n", "unknown field"),
-            ("[mcp.a]\ncommand = \"x\"\ntimeout = \"soon\"\n", "no span of time"),
+            ("[mcp.a]\ncommand = \"x\"\ntimeout = \"soon\"\n", "is not a duration"),
             ("mcp = 3\n", "must be a section"),
         ] {
             let wrong = parse_mcp(text).expect_err(text);

@@ -64,7 +64,7 @@ fn parse_service(name: String, entry: toml::Value) -> Result<ModelService, CliFa
     if base_url.is_none() && !is_known {
         let near = nearest(&name, PROVIDERS.iter().map(|provider| provider.prefix));
         let near = near.map(|near| format!("; or did you mean `{near}`?")).unwrap_or_default();
-        return Err(CliFailure::usage(format!("[models.{name}] says not where the service is"))
+        return Err(CliFailure::usage(format!("[models.{name}] has no `base_url`"))
             .hint(format!("give `base_url`, such as \"https://host/v1\"{near}")));
     }
     let protocol = entry.protocol.map(|word| parse_protocol(&word, &name)).transpose()?;
@@ -73,7 +73,7 @@ fn parse_service(name: String, entry: toml::Value) -> Result<ModelService, CliFa
         SecretSetting::Environment { env } => HeaderSource::Variable(env),
     };
     if entry.max_tokens == Some(0) {
-        return Err(CliFailure::usage(format!("`max_tokens` in [models.{name}] is 0: nothing could be answered")));
+        return Err(CliFailure::usage(format!("`max_tokens` in [models.{name}] is 0: the model could not answer")));
     }
     Ok(ModelService {
         base_url,
@@ -90,7 +90,7 @@ fn parse_service(name: String, entry: toml::Value) -> Result<ModelService, CliFa
 fn check_base_url(url: String, name: &str) -> Result<String, CliFailure> {
     match url.starts_with("http://") || url.starts_with("https://") {
         true => Ok(url),
-        false => Err(CliFailure::usage(format!("the `base_url` of [models.{name}] is no address: {url}"))
+        false => Err(CliFailure::usage(format!("the `base_url` of [models.{name}] is not an HTTP URL: {url}"))
             .hint("it begins with http:// or https://")),
     }
 }
@@ -147,11 +147,11 @@ mod tests {
     #[test]
     fn invalid_services_are_rejected() {
         for (text, why) in [
-            ("[models.house]\n", "says not where the service is"),
+            ("[models.house]\n", "has no `base_url`"),
             ("[models.grok]\n", "did you mean `groq`"),
             ("[models.\"a/b\"]\nbase_url = \"http://x\"\n", "cannot be called `a/b`"),
             ("[models.scripted]\nbase_url = \"http://x\"\n", "`scripted` is taken"),
-            ("[models.a]\nbase_url = \"x\"\n", "no address"),
+            ("[models.a]\nbase_url = \"x\"\n", "is not an HTTP URL"),
             ("[models.a]\nbase_url = \"http://x\"\nprotocol = \"grpc\"\n", "cannot be `grpc`"),
             ("[models.a]\nbase_url = \"http://x\"\nmax_tokens = 0\n", "is 0"),
             ("[models.a]\nurl = \"http://x\"\n", "unknown field"),

@@ -18,15 +18,15 @@ pub(crate) const OUTBOUND: &str = "server.outbound";
 const KEYS: [&str; 13] = [
     "agents",
     "bind",
-    "connections",
-    "connections_per_address",
+    "max_connections",
+    "max_connections_per_address",
     "drain",
     "hosts",
     "labels",
     "lease",
     "outbound",
     "proxies",
-    "rate",
+    "rate_per_second",
     "tools",
     "workdir",
 ];
@@ -90,14 +90,16 @@ pub(crate) fn parse_server(table: toml::Value, file: &Path) -> Result<ServerSett
             "proxies" => {
                 server.proxies = texts(value, &key)?.iter().map(|text| parse_proxy(text)).collect::<Result<_, _>>()?
             }
-            "rate" => {
-                server.rate_per_second =
-                    Some(parse_count(&value, &key, "how many requests one token may make in a second")?)
+            "rate_per_second" => {
+                server.rate_per_second = Some(parse_count(&value, &key, "the number of requests per second and token")?)
             }
-            "connections" => server.max_connections = Some(parse_count(&value, &key, "how many there may be at once")?),
-            "connections_per_address" => {
+            "max_connections" => {
+                server.max_connections =
+                    Some(parse_count(&value, &key, "the maximum number of concurrent connections")?)
+            }
+            "max_connections_per_address" => {
                 server.max_connections_per_address =
-                    Some(parse_count(&value, &key, "how many one address may have at once")?);
+                    Some(parse_count(&value, &key, "the maximum number of concurrent connections of one address")?);
             }
             "labels" => server.labels = parse_labels(value)?,
             "lease" => server.lease = Some(parse_duration(&value, &key)?),
@@ -151,7 +153,7 @@ fn texts(value: toml::Value, key: &str) -> Result<Vec<String>, CliFailure> {
 
 fn parse_bind(text: &str) -> Result<SocketAddr, CliFailure> {
     text.parse().map_err(|_| {
-        CliFailure::usage(format!("`bind` under [server] is no address and port: {text}"))
+        CliFailure::usage(format!("`bind` under [server] is not an address and port: {text}"))
             .hint("such as \"127.0.0.1:7117\" or \"[::1]:7117\"; names under which it is reached go into `hosts`")
     })
 }
@@ -167,7 +169,7 @@ fn parse_tool(name: String) -> Result<String, CliFailure> {
 fn parse_folder(text: &str, file: &Path) -> Result<PathBuf, CliFailure> {
     let path = file.parent().unwrap_or(Path::new("")).join(text);
     std::path::absolute(&path)
-        .map_err(|error| CliFailure::usage(format!("`workdir` under [server] is no folder: {text}: {error}")))
+        .map_err(|error| CliFailure::usage(format!("`workdir` under [server] is not a folder: {text}: {error}")))
 }
 
 fn parse_count(value: &toml::Value, key: &str, meaning: &str) -> Result<u32, CliFailure> {
@@ -191,7 +193,7 @@ fn parse_duration(value: &toml::Value, key: &str) -> Result<Duration, CliFailure
         _ => None,
     };
     given.filter(|span| *span > Duration::ZERO).ok_or_else(|| {
-        CliFailure::usage(format!("`{key}` under [server] must be a span of time, more than none"))
+        CliFailure::usage(format!("`{key}` under [server] must be a duration above zero"))
             .hint("such as \"PT30S\", or a number of seconds")
     })
 }
@@ -251,8 +253,8 @@ mod tests {
     #[test]
     fn every_server_setting_is_read() {
         let read = read_server(
-            "[server]\nbind = \"[::1]:80\"\nhosts = [\"w.example\"]\ntools = [\"shell\"]\nworkdir = \"work\"\nrate = 5\n\
-             proxies = [\"10.0.0.7\", \"fd00::/8\"]\nconnections = 9\nconnections_per_address = 3\n\
+            "[server]\nbind = \"[::1]:80\"\nhosts = [\"w.example\"]\ntools = [\"shell\"]\nworkdir = \"work\"\nrate_per_second = 5\n\
+             proxies = [\"10.0.0.7\", \"fd00::/8\"]\nmax_connections = 9\nmax_connections_per_address = 3\n\
              labels = { zone = \"eu\" }\nlease = \"PT20S\"\ndrain = 3\n[server.outbound]\nallow = [\"10.1.0.0/16\"]\n\
              deny = [\"intranet.example:8443\"]\n[server.agents]\nallow = [\"http\"]\ndeny = [\"bash\"]\nsandbox = true\n",
         );
@@ -280,19 +282,19 @@ mod tests {
     fn invalid_settings_are_rejected_with_the_nearest_name() {
         for (text, why) in [
             ("[server]\nbnd = \"x\"\n", "did you mean `bind`"),
-            ("[server]\nbind = \"localhost\"\n", "no address and port"),
+            ("[server]\nbind = \"localhost\"\n", "not an address and port"),
             ("[server]\nbind = 5\n", "must be a text"),
             ("[server]\ntools = [\"shel\"]\n", "did you mean `shell`"),
             ("[server]\ntools = \"shell\"\n", "list of texts"),
-            ("[server]\nrate = 0\n", "1 or more"),
+            ("[server]\nrate_per_second = 0\n", "1 or more"),
             ("[server]\nmax_body_byte = 5\n", "did you mean `max_body_bytes`"),
             ("[server]\nmax_body_bytes = 0\n", "cannot be 0"),
-            ("[server]\nmax_answer_time = \"soon\"\n", "span of time"),
-            ("[server]\nconnections = -1\n", "1 or more"),
-            ("[server]\nproxies = [\"proxy.example\"]\n", "no address and no range"),
+            ("[server]\nmax_response_time = \"soon\"\n", "duration"),
+            ("[server]\nmax_connections = -1\n", "1 or more"),
+            ("[server]\nproxies = [\"proxy.example\"]\n", "not an address or an address range"),
             ("[server]\nproxies = [\"10.1.2.3/8\"]\n", "did you mean `10.0.0.0/8`"),
-            ("[server]\nlease = \"soon\"\n", "span of time"),
-            ("[server]\ndrain = 0\n", "span of time"),
+            ("[server]\nlease = \"soon\"\n", "duration"),
+            ("[server]\ndrain = 0\n", "duration"),
             ("[server.outbound]\nalow = []\n", "did you mean `allow`"),
             ("[server.outbound]\nallow = [\"10.1.2.3/16\"]\n", "did you mean `10.1.0.0/16`"),
             ("[server.outbound]\nallow = [\"http://x\"]\n", "leave out the scheme"),

@@ -51,7 +51,7 @@ impl SecretSetting {
             SecretSetting::Text(text) => Ok(text.clone()),
             SecretSetting::Environment { env } => std::env::var(env).map_err(|_| {
                 CliFailure::usage(format!("the environment variable `{env}` is not set, or is not text"))
-                    .hint("windlass.toml names it: set it before running")
+                    .hint("windlass.toml refers to it: set it before the run")
             }),
         }
     }
@@ -190,16 +190,16 @@ fn parse_activity(name: String, entry: toml::Value, settings_file: &Path) -> Res
     let tools = crate::tools::names();
     if name.trim().is_empty() || tools.contains(&name.as_str()) {
         let message = format!("an activity cannot be called `{name}`");
-        return Err(CliFailure::usage(message).hint(format!("the tools {} are there already", tools.join(", "))));
+        return Err(CliFailure::usage(message).hint(format!("these names are taken by tools: {}", tools.join(", "))));
     }
     let entry: ActivityEntry = read(entry, &format!("activities.{name}"))?;
-    let hint = "give `url` for a service, `workflow` for a definition to run as a child, or `worker = true` for what \
-                workers of a server offer";
+    let hint = "give `url` for a service, `workflow` for a definition to run as a child, or `worker = true` for a tool that \
+                remote workers offer";
     let plain = entry.method.is_none() && entry.timeout.is_none() && entry.headers.is_empty();
     let target = match (entry.url, entry.workflow) {
         (None, None) if entry.worker && plain => ConfiguredTarget::Worker,
         (_, _) if entry.worker => {
-            let message = format!("the activity `{name}` is done by workers: nothing else means anything");
+            let message = format!("the activity `{name}` runs on workers: other keys have no effect");
             return Err(CliFailure::usage(message).hint("keep `worker = true` alone"));
         }
         (Some(url), None) => ConfiguredTarget::Endpoint {
@@ -211,7 +211,7 @@ fn parse_activity(name: String, entry: toml::Value, settings_file: &Path) -> Res
         (None, Some(file)) => {
             if !plain {
                 let message =
-                    format!("the activity `{name}` is a workflow: `method`, `headers`, `timeout` mean nothing");
+                    format!("the activity `{name}` is a workflow: `method`, `headers`, `timeout` have no effect");
                 return Err(CliFailure::usage(message).hint("remove them"));
             }
             ConfiguredTarget::Workflow(settings_file.parent().unwrap_or(Path::new("")).join(file))
@@ -219,7 +219,9 @@ fn parse_activity(name: String, entry: toml::Value, settings_file: &Path) -> Res
         (Some(_), Some(_)) => {
             return Err(CliFailure::usage(format!("the activity `{name}` has `url` and `workflow`")).hint("keep one"));
         }
-        (None, None) => return Err(CliFailure::usage(format!("the activity `{name}` goes nowhere")).hint(hint)),
+        (None, None) => {
+            return Err(CliFailure::usage(format!("the activity `{name}` has neither `url` nor `workflow`")).hint(hint));
+        }
     };
     Ok(ConfiguredActivity { name, target })
 }
@@ -227,14 +229,14 @@ fn parse_activity(name: String, entry: toml::Value, settings_file: &Path) -> Res
 pub(super) fn check_http_url(url: String, what: &str) -> Result<String, CliFailure> {
     match url.starts_with("http://") || url.starts_with("https://") {
         true => Ok(url),
-        false => Err(CliFailure::usage(format!("the `url` of the {what} is no address: {url}"))
+        false => Err(CliFailure::usage(format!("the `url` of the {what} is not an HTTP URL: {url}"))
             .hint("it begins with http:// or https://")),
     }
 }
 
 pub(super) fn parse_timeout(text: &str, what: &str) -> Result<Duration, CliFailure> {
     Duration::parse_iso(text).ok_or_else(|| {
-        CliFailure::usage(format!("the `timeout` of the {what} is no span of time: {text}")).hint("such as \"PT30S\"")
+        CliFailure::usage(format!("the `timeout` of the {what} is not a duration: {text}")).hint("such as \"PT30S\"")
     })
 }
 

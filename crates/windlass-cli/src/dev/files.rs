@@ -41,7 +41,7 @@ impl DefinitionRoots {
         let here = [PathBuf::from(".")];
         for path in if paths.is_empty() { &here } else { paths } {
             let about = std::fs::metadata(path).map_err(|error| {
-                CliFailure::usage(format!("could not look at {}: {error}", path.display()))
+                CliFailure::usage(format!("could not read {}: {error}", path.display()))
                     .hint("name a folder, or files with definitions")
             })?;
             match about.is_dir() {
@@ -62,7 +62,7 @@ impl DefinitionRoots {
         let max_files = self.max_files;
         let full = self.files().len() >= max_files;
         full.then(|| {
-            format!("only {max_files} files are looked at; raise `limits.max_dev_files` in windlass.toml for more")
+            format!("only {max_files} files are scanned; raise `limits.max_dev_files` in windlass.toml for more")
         })
     }
 

@@ -121,7 +121,7 @@ impl DefinitionFolder {
             Err(failure) => return broken(failure.message().to_owned()),
         };
         if let Some(other) = names.get(&plan.name) {
-            return broken(format!("its definition is called `{}`, as that of {} is", plan.name, other.display()));
+            return broken(format!("its definition has the name `{}`, as has that of {}", plan.name, other.display()));
         }
         let draft = DefinitionDraft {
             name: Some(plan.name.to_string()),

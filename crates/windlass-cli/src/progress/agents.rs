@@ -22,11 +22,11 @@ pub(crate) fn line(event: &Event) -> Option<String> {
     match &event.kind {
         EventKind::CoordinatorNarration { text } => Some(format!("coordinator: {}", excerpt(Some(text)))),
         EventKind::CoordinatorSynthesis { summary } => {
-            Some(format!("coordinator sums up: {}", excerpt(summary.as_ref())))
+            Some(format!("coordinator summary: {}", excerpt(summary.as_ref())))
         }
         EventKind::MessageSent { id, from, to } => Some(format!("message {id} from {from} to {to}")),
-        EventKind::MessageDropped { id, to, reason, .. } => Some(format!("message {id} to {to} is dropped: {reason}")),
-        EventKind::CoordinatorFailed { error } => Some(format!("the coordinator has failed: {}", message_of(error))),
+        EventKind::MessageDropped { id, to, reason, .. } => Some(format!("message {id} to {to} was dropped: {reason}")),
+        EventKind::CoordinatorFailed { error } => Some(format!("the coordinator failed: {}", message_of(error))),
         EventKind::LoopJudged { done, verdict, .. } => {
             let excerpt = |why: Option<&Value>| {
                 let why = why.filter(|why| !why.is_null());
@@ -63,6 +63,6 @@ pub(crate) fn message_of(error: &Value) -> String {
 pub(crate) fn refusal(tool: &str, reason: Option<&str>) -> String {
     match reason {
         Some(reason) => text::truncate(&text::one_line(reason), MAX_REASON_CHARS),
-        None => format!("the tool `{tool}` is refused"),
+        None => format!("permission denied: tool `{tool}`"),
     }
 }

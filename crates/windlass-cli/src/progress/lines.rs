@@ -47,7 +47,7 @@ impl ProgressLines {
         self.begun_at = Some(begun.at);
         // Outer loops come first.
         for (path, seen) in begun.loops.iter().take(MAX_LOOPS) {
-            out::note(&format!("{path} goes on at {}", seen.count()));
+            out::note(&format!("{path} continues at {}", seen.count()));
         }
         self.loops.0.extend(begun.loops);
         if begun.paused {
@@ -79,7 +79,7 @@ impl ProgressLines {
             EventKind::TaskRetrying { attempt, delay, error: because, .. } => {
                 self.retrying(&event.path, *attempt, *delay, &because.message);
             }
-            EventKind::WorkflowHeld { .. } => self.show("waits for its turn"),
+            EventKind::WorkflowHeld { .. } => self.show("queued"),
             EventKind::WorkflowPaused {} => self.show(PAUSED),
             EventKind::WorkflowResumed {} => self.show("resumed"),
             EventKind::WorkflowIdle { waits } => {

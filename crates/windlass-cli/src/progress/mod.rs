@@ -23,7 +23,7 @@ pub(crate) enum ProgressDisplay {
 }
 
 /// Explains why the display stands still.
-const PAUSED: &str = "paused; `windlass resume` with the run's id, from any terminal, lets it go on";
+const PAUSED: &str = "paused; `windlass resume` with the run's id, from any terminal, resumes it";
 
 /// The interval at which [`ProgressDisplay::beat`] must be called.
 pub(crate) const BEAT: std::time::Duration = std::time::Duration::from_millis(200);

@@ -34,7 +34,7 @@ impl StoreLock {
     pub(crate) fn take(store: &Path) -> Result<StoreLock, CliFailure> {
         let path = store.join(LOCK_FILE);
         let failed = |error: std::io::Error| {
-            CliFailure::usage(format!("could not make {}: {error}", path.display())).location(LOCK_FILE)
+            CliFailure::usage(format!("could not create {}: {error}", path.display())).location(LOCK_FILE)
         };
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
@@ -55,9 +55,9 @@ impl StoreLock {
                 let _ = file.read_to_string(&mut holder);
                 let holder =
                     if holder.trim().is_empty() { "another process".to_owned() } else { holder.trim().to_owned() };
-                Err(CliFailure::usage(format!("a server has this store already: {holder}"))
+                Err(CliFailure::usage(format!("another server already uses this store: {holder}"))
                     .location(store.display().to_string())
-                    .hint("stop that one first, or give this one a store of its own with --store"))
+                    .hint("stop that server first, or use another store with --store"))
             }
         }
     }

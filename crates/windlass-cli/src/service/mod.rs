@@ -179,16 +179,14 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
 }
 
 fn token_failure(error: impl std::fmt::Display) -> CliFailure {
-    CliFailure::usage(error.to_string()).hint("look at the permissions of the store's directory")
+    CliFailure::usage(error.to_string()).hint("check the permissions of the store's directory")
 }
 
 fn start_failure(error: StartError, dev: bool) -> CliFailure {
     let hint = match &error {
         StartError::Listen { error, .. } if error.kind() == std::io::ErrorKind::AddrInUse => match dev {
-            true => "another program listens there: choose another with --port PORT, or --port 0 for any that is free",
-            false => {
-                "another program listens there: choose another with --bind ADDRESS:PORT, or port 0 for any that is free"
-            }
+            true => "another program listens there: choose another with --port PORT, or --port 0 for a free one",
+            false => "another program listens there: choose another with --bind ADDRESS:PORT, or port 0 for a free one",
         },
         other => other.hint(),
     };
@@ -225,30 +223,30 @@ impl Service {
         if !bind.ip().is_loopback() {
             warn!(
                 event = "warning",
-                "others reach it on {bind} without TLS, and tokens travel as they are: \
-                 let a proxy with TLS stand before it, or bind to 127.0.0.1"
+                "other machines reach it on {bind} without TLS, so tokens are sent unencrypted: \
+                 put a TLS proxy in front of it, or bind to 127.0.0.1"
             );
         }
         let reveal_token = to_terminal || file.is_none();
         if global.json {
             let mut map = windlass_value::Map::new();
             map.insert("address", self.address.as_str());
-            map.insert("page", self.web_ui_url(reveal_token));
+            map.insert("url", self.web_ui_url(reveal_token));
             map.insert("token_file", Value::from(file.as_ref().map(|file| file.display().to_string()).as_deref()));
             map.insert("process", u64::from(std::process::id()));
             return out::print(&windlass_value::to_json(&Value::map(map)));
         }
         out::print(&self.web_ui_url(reveal_token))?;
         let token = match (&file, self.app.options.no_auth) {
-            (Some(file), _) => format!("the token is in {}; whoever has it may do everything", file.display()),
-            (None, true) => "nobody is asked for a token (--no-auth): every program of this machine gets in".to_owned(),
+            (Some(file), _) => format!("the token is in {}; it grants all permissions", file.display()),
+            (None, true) => "authentication is off (--no-auth): every program on this machine has access".to_owned(),
             (None, false) if self.token.is_some() => "the token is new with every start".to_owned(),
-            (None, false) => "the first token was revoked; `windlass token` makes others".to_owned(),
+            (None, false) => "the first token was revoked; `windlass token create` creates another".to_owned(),
         };
         info!(event = "token", "{token}");
         let secs = self.drain.as_secs();
-        let then = if self.directory.is_some() { "runs go on at the next start" } else { "nothing is kept" };
-        info!(event = "ready", "Ctrl-C stops it; what is at work has {secs} s to end, and {then}");
+        let then = if self.directory.is_some() { "runs resume at the next start" } else { "nothing is stored" };
+        info!(event = "ready", "Ctrl-C stops it; running work has {secs} s to finish, and {then}");
         Ok(())
     }
 
@@ -270,7 +268,7 @@ impl Service {
                 stopped.map(|()| CliExit::Success).map_err(|error| CliFailure::new(CliExit::Failed, error.to_string()))
             }
             () = interrupts.next() => {
-                info!("left at once");
+                info!("stopped immediately");
                 std::process::exit(130)
             }
         }

@@ -51,7 +51,7 @@ impl ServerClient {
             let hint = "such as --server http://127.0.0.1:7117 or --server https://windlass.example.org";
             CliFailure::usage(format!("--server {server}: {why}")).hint(hint)
         };
-        let uri: Uri = server.parse().map_err(|_| wrong("that is no address"))?;
+        let uri: Uri = server.parse().map_err(|_| wrong("it is not a URL"))?;
         let host = uri.host().ok_or_else(|| wrong("it names no host"))?;
         let plain = match uri.scheme_str() {
             Some("http") => true,
@@ -59,11 +59,11 @@ impl ServerClient {
             _ => return Err(wrong("it must begin with http:// or https://")),
         };
         if plain && !is_loopback(host) && !insecure {
-            let message = format!("the token would go to {host} for everybody on the way to read");
-            return Err(CliFailure::usage(message).hint("use https://, or --insecure if nobody can listen"));
+            let message = format!("the token would be sent to {host} unencrypted");
+            return Err(CliFailure::usage(message).hint("use https://, or --insecure on a trusted network"));
         }
         let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.reveal()))
-            .map_err(|_| CliFailure::usage("the token has letters that no token has"))?;
+            .map_err(|_| CliFailure::usage("the token contains invalid characters"))?;
         authorization.set_sensitive(true);
         let options = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
         let base = format!("{}/api/v1/{WORKER_PREFIX}", server.trim_end_matches('/'));
@@ -118,7 +118,7 @@ impl ServerClient {
     ) -> Result<A, ServerRequestError> {
         match tokio::time::timeout(within, self.exchange_without_timeout(request, body)).await {
             Ok(answer) => answer,
-            Err(_) => Err(ServerRequestError::Unreachable(format!("no answer within {} s", within.as_secs()))),
+            Err(_) => Err(ServerRequestError::Unreachable(format!("no response within {} s", within.as_secs()))),
         }
     }
 
@@ -142,7 +142,7 @@ impl ServerClient {
         let read = Limited::new(answer.into_body(), max_bytes).collect().await;
         let bytes = read.map_err(|error| match error.is::<LengthLimitError>() {
             true => ServerRequestError::Unreachable(format!(
-                "its answer has more than {max_bytes} bytes (`limits.max_worker_job_bytes` in windlass.toml)"
+                "its response has more than {max_bytes} bytes (`limits.max_worker_job_bytes` in windlass.toml)"
             )),
             false => ServerRequestError::Unreachable(error.to_string()),
         });
@@ -150,8 +150,9 @@ impl ServerClient {
         match status.as_u16() {
             200..=299 => {
                 let bytes = if bytes.is_empty() { &b"null"[..] } else { &bytes };
-                serde_json::from_slice(bytes)
-                    .map_err(|error| ServerRequestError::Unreachable(format!("its answer is odd: {error}")))
+                serde_json::from_slice(bytes).map_err(|error| {
+                    ServerRequestError::Unreachable(format!("its response is not understood: {error}"))
+                })
             }
             409 => Err(ServerRequestError::StaleLease),
             408 | 429 | 500..=599 => Err(ServerRequestError::Unreachable(error_detail(status.as_u16(), &bytes))),
@@ -174,7 +175,7 @@ fn error_detail(status: u16, bytes: &[u8]) -> String {
     let mut message = match (text("detail"), text("hint")) {
         (Some(detail), Some(hint)) => format!("{detail}; {hint}"),
         (Some(detail), None) => detail,
-        _ => format!("it answers with the status {status}"),
+        _ => format!("it responds with the status {status}"),
     };
     let all = problem.as_ref().and_then(|problem| problem.get("problems")?.as_array());
     for one in all.into_iter().flatten() {
@@ -207,7 +208,7 @@ fn is_loopback(host: &str) -> bool {
 
 /// Reads the token from a file or from the environment. Never from the command line, which others can see.
 pub(crate) fn read_token(file: Option<&Path>) -> Result<Secret, CliFailure> {
-    let hint = "give --token-file FILE or set WINDLASS_TOKEN; `windlass token create NAME --scope work` makes one";
+    let hint = "give --token-file FILE or set WINDLASS_TOKEN; `windlass token create NAME --scope work` creates one";
     let text = match file {
         Some(file) => std::fs::read_to_string(file)
             .map_err(|error| CliFailure::usage(format!("could not read {}: {error}", file.display())).hint(hint))?,
@@ -230,13 +231,13 @@ mod tests {
             ("http://localhost:7117/", false, None),
             ("http://[::1]:7117", false, None),
             ("https://windlass.example.org", false, None),
-            ("http://windlass.example.org", false, Some("for everybody on the way to read")),
-            ("http://10.0.0.7:7117", false, Some("for everybody on the way to read")),
-            ("http://127.0.0.1.example.org", false, Some("for everybody on the way to read")),
+            ("http://windlass.example.org", false, Some("unencrypted")),
+            ("http://10.0.0.7:7117", false, Some("unencrypted")),
+            ("http://127.0.0.1.example.org", false, Some("unencrypted")),
             ("http://10.0.0.7:7117", true, None),
             ("127.0.0.1:7117", false, Some("must begin with")),
             ("ftp://x", false, Some("must begin with")),
-            ("http://", false, Some("no address")),
+            ("http://", false, Some("not a URL")),
         ];
         for (server, insecure, expected) in table {
             let made = ServerClient::new(server, &Secret::new("wl_x"), insecure)

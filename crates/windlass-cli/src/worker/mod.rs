@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use windlass_core::ProcessLimits;
 use windlass_runtime::{CancelToken, Tools};
 use windlass_server::workers::{
-    HeartbeatRequest, HeartbeatResponse, LeaseRef, LeaseRequest, LeaseResponse, LeasedJob, LeaveRequest,
+    DeregisterRequest, HeartbeatRequest, HeartbeatResponse, LeaseRef, LeaseRequest, LeaseResponse, LeasedJob,
 };
 use windlass_tools::Redactor;
 
@@ -130,16 +130,16 @@ impl RemoteWorker {
         for lease in self.leases().values() {
             lease.lost.cancel();
         }
-        let deregistration = LeaveRequest { worker: self.poll_request.worker.clone() };
+        let deregistration = DeregisterRequest { worker: self.poll_request.worker.clone() };
         let deregistered: Result<(), ServerRequestError> =
-            self.client.post("leave", &deregistration, Duration::from_secs(5)).await;
+            self.client.post("deregister", &deregistration, Duration::from_secs(5)).await;
         if let Err(error @ ServerRequestError::Unreachable(_)) = deregistered {
-            out::note(&format!("the server does not hear that this worker goes: {}", describe_error(&error)));
+            out::note(&format!("could not deregister this worker: {}", describe_error(&error)));
         }
         if !refused {
             out::note(&match given_back {
-                0 => "drained: all that was begun is done".to_owned(),
-                left => format!("stopped: {left} job(s) given back"),
+                0 => "drained: all jobs are done".to_owned(),
+                left => format!("stopped: {left} job(s) returned to the server"),
             });
         }
         stopped.unwrap_or(Ok(())).map(|()| CliExit::Success)
@@ -172,26 +172,26 @@ impl RemoteWorker {
             match self.client.post::<LeaseResponse>("lease", &request, POLL_TIME + RESPONSE_SLACK).await {
                 Ok(leased) => {
                     if unreachable || !connected {
-                        out::note(if connected { "the server is back: connected again" } else { "connected" });
+                        out::note(if connected { "connected again" } else { "connected" });
                     }
                     (unreachable, connected, backoff) = (false, true, Backoff::new());
                     self.heartbeat_ms.store(leased.heartbeat_ms.max(1), Ordering::SeqCst);
                     leased.jobs.into_iter().for_each(|job| self.start_job(job));
                     if leased.drain {
-                        out::note("the server wants this worker to stop");
+                        out::note("the server asked this worker to drain");
                         return Ok(());
                     }
                 }
                 Err(ServerRequestError::Rejected { status, detail, .. }) if !connected => {
-                    let failure = CliFailure::usage(format!("the server refuses this worker ({status}): {detail}"));
+                    let failure = CliFailure::usage(format!("the server rejects this worker ({status}): {detail}"));
                     return Err(failure.hint("its token needs the scope `work`"));
                 }
                 Err(error) => {
                     if !unreachable {
                         let what = match &error {
                             // It was accepted before: its token may become valid again, and its jobs continue.
-                            ServerRequestError::Rejected { .. } => "the server refuses this worker now",
-                            _ => "the server is away",
+                            ServerRequestError::Rejected { .. } => "the server now rejects this worker",
+                            _ => "the server is unreachable",
                         };
                         out::note(&format!("{what}: {}; trying again", describe_error(&error)));
                     }
@@ -273,7 +273,7 @@ impl RemoteWorker {
         response.cancelled.iter().filter_map(find_lease).for_each(|lease| lease.cancelled.cancel());
         response.lost.iter().filter_map(find_lease).for_each(|lease| lease.lost.cancel());
         if response.drain && !self.draining.swap(true, Ordering::SeqCst) {
-            out::note("the server wants this worker to stop");
+            out::note("the server asked this worker to drain");
             self.changed.notify_waiters();
         }
         Ok(response.lost.is_empty() && response.cancelled.is_empty() && response.renewed.is_empty())
@@ -283,7 +283,7 @@ impl RemoteWorker {
 fn describe_error(error: &ServerRequestError) -> String {
     match error {
         ServerRequestError::Unreachable(why) => why.clone(),
-        ServerRequestError::StaleLease => "it refuses the job's epoch".to_owned(),
+        ServerRequestError::StaleLease => "it rejects the job's lease epoch".to_owned(),
         ServerRequestError::Rejected { status, detail, .. } => format!("{detail} ({status})"),
     }
 }

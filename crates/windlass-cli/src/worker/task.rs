@@ -78,9 +78,9 @@ impl RemoteWorker {
             tokio::select! {
                 biased;
                 outcome = &mut running.0 => outcome.unwrap_or_else(|_| {
-                    failure("ToolPanicked", "tool", "the tool has a defect and stopped in the middle")
+                    failure("ToolPanicked", "tool", "the tool panicked")
                 }),
-                () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was called off"),
+                () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was cancelled"),
                 () = sleep_or_never(timeout) => failure("timeout", "timeout", "the task took longer than its timeout allows"),
             }
         };
@@ -143,15 +143,15 @@ impl RemoteWorker {
                 }
                 Err(ServerRequestError::Unreachable(_)) => backoff.wait().await,
                 Err(ServerRequestError::Rejected { status: 413, .. }) => outcome = too_large(),
-                Err(error) if outcome.error.as_ref().is_some_and(|error| &*error.code == "ResultRefused") => {
-                    out::note(&format!("{}: what is said of it is refused: {}", job.path, describe_error(&error)));
+                Err(error) if outcome.error.as_ref().is_some_and(|error| &*error.code == "ResultRejected") => {
+                    out::note(&format!("{}: the server rejects its report: {}", job.path, describe_error(&error)));
                     return None;
                 }
-                Err(error) => outcome = failure("ResultRefused", "tool", &describe_error(&error)),
+                Err(error) => outcome = failure("ResultRejected", "tool", &describe_error(&error)),
             }
         }
         out::note(&format!(
-            "{}: its result is given up: the server was away for {} (`limits.max_worker_result_wait` in windlass.toml)",
+            "{}: its result is discarded: the server was unreachable for {} (`limits.max_worker_result_wait` in windlass.toml)",
             job.path, self.limits.max_worker_result_wait
         ));
         None
@@ -208,7 +208,7 @@ async fn sleep_or_never(timeout: Option<Duration>) {
 }
 
 fn too_large() -> TaskOutcome {
-    let message = "the result has more bytes than a server takes from a worker";
+    let message = "the result is larger than a server accepts from a worker";
     let hint = "raise `limits.max_worker_result_bytes` of the worker and `server.max_body_bytes` of the server in windlass.toml";
     TaskOutcome::failure(ErrorInfo::new("ResultTooLarge", "limit", message).hint(hint))
 }

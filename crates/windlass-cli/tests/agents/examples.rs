@@ -78,7 +78,7 @@ fn check_one(name: &str, way: ModelAccess) {
     let expected = std::fs::read_to_string(Path::new(EXPECTED).join(format!("{name}.json"))).expect("what is expected");
     let expected: Map<String, Value> =
         serde_json::from_str(&expected).unwrap_or_else(|error| panic!("{name}.json: {error}"));
-    let known = ["exit", "more", "output", "asked", "events", "fields", "lines", "loops"];
+    let known = ["exit", "more", "output", "model_calls", "events", "fields", "lines", "loops"];
     assert!(expected.keys().all(|key| known.contains(&key.as_str())), "{name}.json: unknown keys");
     let what = format!("{name} by {way:?}");
     let world = AgentFixture::new(&example(&format!("{name}.script.yaml")), way);
@@ -94,7 +94,7 @@ fn check_one(name: &str, way: ModelAccess) {
         assert_contains(&what, &step, &expected_value, &result["steps"][&step]["loop"]);
     }
     assert_events(&what, &expected, &world.events("one"));
-    assert_calls(&what, &Value::Object(parts("asked")), &world.model_calls());
+    assert_calls(&what, &Value::Object(parts("model_calls")), &world.model_calls());
     for (file, expected_value) in parts("lines") {
         assert_eq!(Value::from(world.lines(&file)), expected_value, "{what}: lines of {file}");
     }

@@ -162,7 +162,7 @@ fn kill_at_each_commit(victim: &Victim, moment: &str, end: &Value, undisturbed: 
         if done.code.is_some() {
             assert!(commit > 10, "{} has no more than {commit} commits", victim.script);
             // A reply that was not journaled yet is requested again; otherwise no kill hit an open call.
-            assert!(moment == "after" || repeats > 0, "{}: nothing was ever under way", victim.script);
+            assert!(moment == "after" || repeats > 0, "{}: nothing was ever in flight", victim.script);
             return;
         }
         // Before the first commit there is nothing to resume.

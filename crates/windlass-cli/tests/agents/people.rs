@@ -26,7 +26,7 @@ fn agents_do_what_they_are_permitted_to() {
         assert_eq!(world.lines("deployed.txt"), lines, "{words:?}");
         let events = world.events("one");
         let decisions =
-            events.iter().filter(|event| event["type"] == "agent.permission" && event["decision"] == "refused");
+            events.iter().filter(|event| event["type"] == "agent.permission" && event["decision"] == "denied");
         assert_eq!(decisions.count(), refused, "{words:?}");
     }
 }
@@ -59,7 +59,7 @@ fn a_user_can_send_messages_to_steps() {
     let words =
         ["run", "mail.yaml", "-q", "--id", "one", "--model", "scripted:mail.script.yaml", "--crash-at", "after:1"];
     assert_eq!(place.windlass(&words).code, None);
-    for (to, text) in [("nobody", "hallo"), ("two", "hurry")] {
+    for (to, text) in [("unknown", "hallo"), ("two", "hurry")] {
         let mail = json!({"to": to, "text": text}).to_string();
         place.windlass(&["signal", "one", "mail", "--data", &mail]).exits(0);
     }
@@ -67,5 +67,5 @@ fn a_user_can_send_messages_to_steps() {
     let output = place.windlass(&["events", "one", "--json"]).out;
     let events: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
     let found = |kind: &str, to: &str| events.iter().any(|event| event["type"] == *kind && event["to"] == *to);
-    assert!(found("message.dropped", "nobody") && found("message.delivered", "two"), "{events:#?}");
+    assert!(found("message.dropped", "unknown") && found("message.delivered", "two"), "{events:#?}");
 }

@@ -23,7 +23,7 @@ fn cases() -> [Case; 7] {
             "[{when: {step: one}, reply: ok}]",
             &[],
             0,
-            &["the coordinator has failed: ", "warning: the coordinator has failed, the steps went on without it: "],
+            &["the coordinator failed: ", "warning: the coordinator failed, and the steps continued without it: "],
         ),
         (
             "no-verdict",
@@ -36,7 +36,7 @@ fn cases() -> [Case; 7] {
                 "work started (loop)\n",
                 "work: the judge gave no verdict: ",
                 "work is judged done: it is fine",
-                "warning: 1 of 2 turns had no verdict",
+                "warning: 1 of 2 iterations had no verdict",
             ],
         ),
         (
@@ -55,9 +55,9 @@ fn cases() -> [Case; 7] {
             &[],
             0,
             &[
-                "one.act[0]: the tool `bash` needs leave",
-                "warning: 2 tool calls were refused: the tool `bash` needs leave, and nobody is there to be asked: run it \
-                 with --allow bash or --yolo",
+                "one.act[0]: permission denied: tool `bash` needs approval",
+                "warning: 2 tool calls were denied: permission denied: tool `bash` needs approval, and this run has no \
+                 terminal; pass --allow bash or --yolo",
             ],
         ),
         (
@@ -66,7 +66,7 @@ fn cases() -> [Case; 7] {
             "[{when: {turn: 1}, calls: [{name: bash, arguments: {command: ls}}]}, {when: {turn: 2}, reply: ok}]",
             &["--yolo", "--deny", "bash"],
             0,
-            &["warning: 1 tool call was refused: the tool `bash` is denied by --deny"],
+            &["warning: 1 tool call was denied: permission denied: tool `bash` is denied by --deny"],
         ),
         (
             "condition",
@@ -154,8 +154,8 @@ fn the_mock_model_prints_its_base_urls() {
 fn the_reason_a_loop_ended_is_printed_for_the_loop() {
     let place = TestDir::new();
     place.write("flow.yaml", "name: each\nsteps: [{id: all, instructions: 'All.', loop: {forEach: [1, 2]}}]\n");
-    place.write("flow.script.yaml", "model: [{when: {step: 'all[0]'}, reply: late, afterMs: 50}, {reply: ok}]\n");
+    place.write("flow.script.yaml", "model: [{when: {step: 'all[0]'}, reply: late, after_ms: 50}, {reply: ok}]\n");
     place.windlass(&["run", "flow.yaml", "-q", "--id", "one", "--model", "scripted:flow.script.yaml"]).exits(0);
-    let output = place.windlass(&["turns", "one", "all"]).out;
+    let output = place.windlass(&["iterations", "one", "all"]).out;
     assert_eq!(output.lines().last(), Some("ended by: items"), "{output}");
 }

@@ -51,7 +51,8 @@ impl AgentFixture {
         let place = TestDir::new();
         std::fs::create_dir(place.path("work")).expect("a folder to work in");
         let model = (way != ModelAccess::Scripted).then(|| {
-            let mut model = place.start(&["mock", text(script), "--port", "0", "--log", text(&place.path("asked"))]);
+            let mut model =
+                place.start(&["mock", text(script), "--port", "0", "--log", text(&place.path("model-calls"))]);
             let address = model.line_with("listening on ");
             let address = address.trim_start_matches("listening on ").trim_end_matches('/').to_owned();
             (model, address)
@@ -66,7 +67,7 @@ impl AgentFixture {
         }
         let url = self.model.as_ref().map(|(_, address)| format!("{address}/v1")).unwrap_or_default();
         match self.access {
-            ModelAccess::Scripted => command.env("WINDLASS_SCRIPT_LOG", self.place.path("asked")),
+            ModelAccess::Scripted => command.env("WINDLASS_SCRIPT_LOG", self.place.path("model-calls")),
             ModelAccess::OpenAi => command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "a key of no worth"),
             ModelAccess::Anthropic => {
                 command.env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", "a key of no worth")
@@ -94,7 +95,7 @@ impl AgentFixture {
 
     /// Returns all requests to the model in order.
     pub(crate) fn model_calls(&self) -> Vec<ModelCall> {
-        let log = std::fs::read_to_string(self.place.path("asked")).unwrap_or_default();
+        let log = std::fs::read_to_string(self.place.path("model-calls")).unwrap_or_default();
         let parse_call = |line: &str| {
             let line: Value = serde_json::from_str(line).expect("a line of the log");
             let word = |name: &str| line[name].as_str().unwrap_or_default().to_owned();

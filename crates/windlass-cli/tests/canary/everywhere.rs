@@ -55,7 +55,7 @@ fn tools(service: &str) -> String {
 /// Iterations that succeed and that fail, and a result too large to be inlined.
 fn loops(service: &str) -> String {
     let actions = json!({
-        "turns": { "type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 3)",
+        "repeated": { "type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 3)",
             "limit": { "count": 10, "timeout": "PT1H" }, "actions": { "call": authorised(service, "/json") } },
         "each": { "type": "foreach", "foreach": [1, 2], "actions": { "call": authorised(service, "/refused") } },
         "large": authorised(service, "/large")
@@ -216,7 +216,7 @@ fn no_secret_leaves_its_tool() {
         server.get("/api/v1/approvals")["items"].as_array().is_some_and(|items| !items.is_empty())
     });
     runs.push(server.wait_for_end(&deliver(&server, &mut seen)));
-    assert_eq!(*passwords.lock().expect("nobody panics here"), [planted(8)], "the database was asked");
+    assert_eq!(*passwords.lock().expect("no thread panicked"), [planted(8)], "the database was asked");
     assert!(place.path("started").exists() && place.path("called").exists(), "the program was asked: {}", runs[6]);
 
     // At a worker with secrets that the server does not know.
@@ -288,8 +288,8 @@ fn no_secret_leaves_its_tool() {
     assert!(err.contains("\"event\":\"request answered\"") && err.contains("\"event\":\"run left memory\""), "{err}");
     seen.keep("stderr of the server", err);
     seen.keep("the wire", wire.recorded());
-    seen.keep("changes", changes.lock().expect("nobody panics here").clone());
-    let spans = service.spans.lock().expect("nobody panics here").clone();
+    seen.keep("changes", changes.lock().expect("no thread panicked").clone());
+    let spans = service.spans.lock().expect("no thread panicked").clone();
     assert_eq!(!spans.is_empty(), cfg!(feature = "otel"), "traces are sent if it can");
     seen.keep("spans", spans);
     collect_files(&mut seen, &place, "after the end");

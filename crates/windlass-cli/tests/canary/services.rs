@@ -30,13 +30,13 @@ impl EchoService {
     }
 
     pub(crate) fn has_received(&self, secret: &str) -> bool {
-        let received = self.received.lock().expect("nobody panics here");
+        let received = self.received.lock().expect("no thread panicked");
         received.windows(secret.len()).any(|window| window == secret.as_bytes())
     }
 
     /// Returns what was received since the last call.
     pub(crate) fn take_received(&self) -> String {
-        let mut received = self.received.lock().expect("nobody panics here");
+        let mut received = self.received.lock().expect("no thread panicked");
         String::from_utf8_lossy(&std::mem::take(&mut *received)).into_owned()
     }
 }
@@ -74,7 +74,7 @@ fn answer(mut stream: TcpStream, keep: &Mutex<Vec<u8>>, traces: &Mutex<Vec<u8>>)
     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
     let all = format!("{head}{body}");
     let log = if path.starts_with("/collector") { traces } else { keep };
-    log.lock().expect("nobody panics here").extend_from_slice(all.as_bytes());
+    log.lock().expect("no thread panicked").extend_from_slice(all.as_bytes());
     let status = if path.starts_with("/refused") { "401 Unauthorized" } else { "200 OK" };
     let reply = match path.split('/').nth(1) {
         Some("scripted") => scripted(&body, &all),
@@ -145,7 +145,7 @@ fn refuse_login(mut stream: TcpStream, given: &Mutex<Vec<String>>) -> std::io::R
     let password = String::from_utf8_lossy(&password).trim_end_matches('\0').to_owned();
     let fields =
         format!("SFATAL\0VFATAL\0C28P01\0Mthe password {password} is wrong\0Dit was {password}\0H{password}?\0\0");
-    given.lock().expect("nobody panics here").push(password);
+    given.lock().expect("no thread panicked").push(password);
     let mut refusal = vec![b'E'];
     refusal.extend((fields.len() as u32 + 4).to_be_bytes());
     refusal.extend(fields.as_bytes());

@@ -75,8 +75,8 @@ fn a_worker_opens_references_with_the_key_of_the_server() {
 fn a_worker_without_the_key_fails_the_task_before_the_call() {
     let world = WorkerFixture::new();
     for (key, why) in [
-        (None, "this worker has no key to open them"),
-        (Some("ab".repeat(32)), "this worker's key is not that of the server"),
+        (None, "this worker has no seal key to open them"),
+        (Some("ab".repeat(32)), "this worker's seal key differs from the server's"),
     ] {
         let far = TestDir::new();
         let working = world.worker(&far, key.as_deref());
@@ -84,7 +84,7 @@ fn a_worker_without_the_key_fails_the_task_before_the_call() {
         assert_eq!((&run["status"], &run["error"]["code"]), (&json!("failed"), &json!("NoSealKey")), "{run}");
         let error = run["error"].to_string();
         assert!(error.contains(why) && error.contains("WINDLASS_SEAL_KEY") && error.contains("seal.key"), "{error}");
-        assert_eq!(world.service.take_received(), "", "nobody was asked");
+        assert_eq!(world.service.take_received(), "", "no request was made");
         // A job without references needs no key.
         let plain = world.run(&json!({ "key": null, "plain": "hello" }));
         assert!(world.service.take_received().contains("hello"), "{plain}");
@@ -105,7 +105,11 @@ fn an_invalid_key_is_reported_at_startup() {
         let mut command = place.command(words);
         command.env("WINDLASS_SEAL_KEY", "not hexadecimal").env("WINDLASS_TOKEN", "wl_x");
         let command_output = crate::support::command_output(command.output().expect("the program"));
-        command_output.exits(3).has("WINDLASS_SEAL_KEY is no key").has("64 hexadecimal digits").has("seal.key");
+        command_output
+            .exits(3)
+            .has("WINDLASS_SEAL_KEY is not a valid key")
+            .has("64 hexadecimal digits")
+            .has("seal.key");
         assert!(!command_output.err.contains("not hex"), "{}", command_output.err);
     }
 }

@@ -101,7 +101,7 @@ pub(crate) fn crawl_api(server: &TestServer, seen: &mut CollectedOutput) {
         }
         let parameters: BTreeSet<&str> = route.split(['{', '}']).skip(1).step_by(2).collect();
         let known = ["run", "name", "version", "hash", "trigger", "path"];
-        assert!(parameters.iter().all(|name| known.contains(name)), "{route}: nobody says what to ask it for");
+        assert!(parameters.iter().all(|name| known.contains(name)), "{route}: the test does not know its parameters");
         let mut paths = match (route.contains("{run}"), route.contains("{name}")) {
             (true, _) => runs.iter().flat_map(|run| paths_of_run(server, route, run)).collect(),
             (_, true) => names.iter().map(|name| route.replace("{name}", name).replace("{version}", "1")).collect(),
@@ -127,7 +127,7 @@ pub(crate) fn crawl_api(server: &TestServer, seen: &mut CollectedOutput) {
 fn paths_of_run(server: &TestServer, route: &str, run: &str) -> Vec<String> {
     let path = route.replace("{run}", run);
     match route.rsplit('/').next() {
-        Some("turns" | "strip") => {
+        Some("iterations" | "strip") => {
             let loops = server.get(&format!("/api/v1/runs/{run}/loops"));
             let loops = loops["items"].as_array().cloned().unwrap_or_default();
             let named = loops.iter().filter_map(|item| item["loop"].as_str());

@@ -41,7 +41,7 @@ fn examples() -> Vec<Example> {
         ),
         example(
             "endpoints",
-            json!({"endpoints": 2, "pages": 5, "items": 8, "turns": {"total": 2, "success": 2, "failed": 0}}),
+            json!({"endpoints": 2, "pages": 5, "items": 8, "iterations": {"total": 2, "success": 2, "failed": 0}}),
             &["create_table", "fetch_all_endpoints", "validate_results"],
             vec![(ENDPOINTS.0, endpoint_rows())],
         ),
@@ -200,6 +200,6 @@ fn a_missing_credential_is_reported() {
     let world = PlaybookFixture::new();
     let text = std::fs::read_to_string(format!("{FOLDER}/events.yaml")).expect("the example");
     world.place.write("events.yaml", text);
-    world.windlass(&["check", "events.yaml"]).exits(0).has("nothing is known of the credential `postgres`");
+    world.windlass(&["check", "events.yaml"]).exits(0).has("the credential `postgres` is not configured");
     world.windlass(&["run", "events.yaml", "-q"]).exits(1).has("UnknownCredential").has("WINDLASS_AUTH_POSTGRES");
 }

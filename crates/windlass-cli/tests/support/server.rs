@@ -24,7 +24,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < HANG, "it never came true: {what}");
+        assert!(begun.elapsed() < HANG, "the condition did not become true in time: {what}");
         // The processes waited for need the processor more.
         std::thread::sleep(POLL_INTERVAL);
     }
@@ -55,7 +55,7 @@ impl CapturedProcess {
             std::thread::spawn(move || {
                 let mut bytes = [0; 4096];
                 while let Ok(length @ 1..) = from.read(&mut bytes) {
-                    keep.lock().expect("nobody panics here").extend_from_slice(&bytes[..length]);
+                    keep.lock().expect("no thread panicked").extend_from_slice(&bytes[..length]);
                 }
             })
         };
@@ -64,7 +64,7 @@ impl CapturedProcess {
     }
 
     fn captured_text(&self, which: usize) -> String {
-        String::from_utf8_lossy(&self.captured[which].lock().expect("nobody panics here")).into_owned()
+        String::from_utf8_lossy(&self.captured[which].lock().expect("no thread panicked")).into_owned()
     }
 
     pub(crate) fn out(&self) -> String {
@@ -244,7 +244,7 @@ pub(crate) fn record_stream(stream: TcpStream) -> Arc<Mutex<Vec<u8>>> {
         let mut reader = BufReader::new(stream);
         let mut line = Vec::new();
         while let Ok(1..) = reader.read_until(b'\n', &mut line) {
-            keep.lock().expect("nobody panics here").append(&mut line);
+            keep.lock().expect("no thread panicked").append(&mut line);
         }
     });
     recorded

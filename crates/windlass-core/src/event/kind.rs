@@ -79,7 +79,7 @@ events! {
         /// The reply or a reference to it.
         reply: Value,
         /// Whether the reply is a success.
-        good: bool,
+        success: bool,
     }
 
     /// A step begins.
@@ -270,7 +270,7 @@ events! {
         /// The amounts the loop has used of its budget, by name.
         usage: Value,
         /// Resources used by the iteration's jobs, by name.
-        iteration_usage as "turnUsage": Value,
+        iteration_usage: Value,
         /// The reason why it failed.
         error: Option<Arc<EventError>>,
     }
@@ -298,7 +298,7 @@ events! {
     /// A loop has ended.
     "loop.done" LoopDone {
         /// The number of iterations.
-        iterations as "turns": u64,
+        iterations: u64,
         /// The reason why it ended.
         reason: LoopEndReason,
         /// How it ended.
@@ -319,7 +319,7 @@ events! {
         /// The amount used.
         used: u64,
         /// The maximum amount.
-        max as "most": u64,
+        max: u64,
     }
 
     /// Variables have changed.
@@ -433,7 +433,7 @@ events! {
         /// The number of deliveries so far.
         wakes: u64,
         /// The maximum number of deliveries.
-        max as "most": u64,
+        max: u64,
     }
 
     /// Streamed output of an agent's model.

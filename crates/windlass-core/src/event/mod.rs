@@ -136,7 +136,7 @@ impl EventKind {
             | EventKind::StepSkipped { error, .. }
             | EventKind::IterationDone { error, .. } => error.as_deref(),
             EventKind::TaskProcessed { outcome, .. } => outcome.error.as_deref(),
-            EventKind::TaskRetrying { error: because, .. } => Some(because),
+            EventKind::TaskRetrying { error, .. } => Some(error),
             _ => None,
         }
     }

@@ -38,7 +38,7 @@ object_fields! {
     }
     optional {
         /// The maximum number of concurrent iterations, if there are more items than that.
-        max_concurrency as "atOnce": Option<u64>,
+        max_concurrency: Option<u64>,
         /// The budget: the maximum of each metered resource, by name.
         budget: Value,
     }
@@ -97,8 +97,8 @@ impl EventField for TaskResult {
     const SHAPE: FieldShape = FieldShape::Object(&ObjectShape {
         name: "TaskResult",
         docs: &[
-            " How a task ended, with what its tool reported. Further facts of the tool, such as `http` and `pg`, stand",
-            " beside the other fields.",
+            " The outcome of a task, with the facts that its tool reported. Further facts of the tool, such as `http` and",
+            " `pg`, appear next to the other fields.",
         ],
         fields: &[
             FieldDoc {
@@ -113,10 +113,15 @@ impl EventField for TaskResult {
                 optional: false,
                 shape: Value::SHAPE,
             },
-            FieldDoc { name: "error", docs: &[" Why the task failed."], optional: true, shape: EventError::SHAPE },
+            FieldDoc {
+                name: "error",
+                docs: &[" The reason why the task failed."],
+                optional: true,
+                shape: EventError::SHAPE,
+            },
             FieldDoc {
                 name: "meta",
-                docs: &[" Attempt, duration and what the tool says of its work."],
+                docs: &[" Attempt, duration and further facts the tool reports about its work."],
                 optional: true,
                 shape: Value::SHAPE,
             },
@@ -193,11 +198,11 @@ words! {
     TaskStatus { Success = "success", Error = "error" }
 
     /// The owner of the variables that a patch changes.
-    PatchScope { Run = "run", Step = "step", Iteration = "turn" }
+    PatchScope { Run = "run", Step = "step", Iteration = "iteration" }
 
     /// The reason why a step returned its worker.
     IdleReason { Wait = "wait", Retry = "retry" }
 
     /// The decision on an agent's request to use a tool.
-    PermissionDecision { Allowed = "allowed", Always = "always", Denied = "refused" }
+    PermissionDecision { Allowed = "allowed", Always = "always", Denied = "denied" }
 }

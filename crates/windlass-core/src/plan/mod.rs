@@ -229,7 +229,7 @@ pub struct ErrorWording {
     pub reducer_code: Arc<str>,
     /// The dialect's error code.
     pub code: Arc<str>,
-    /// With `{name}`, `{span}`, `{ended}`, `{got}` where the error has them. None: the reducer's message.
+    /// With `{name}`, `{duration}`, `{ended}`, `{got}` where the error has them. None: the reducer's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
 }

@@ -55,7 +55,7 @@ pub enum Action {
     Reply {
         value: ExprId,
         /// A condition: whether the reply is a success. None means yes.
-        good: Option<ExprId>,
+        success: Option<ExprId>,
     },
     /// Enters a node inside the pipeline. Its output and error become the task's; each entry is separate and has its
     /// own effects.

@@ -12,7 +12,7 @@ use crate::{ErrorInfo, Program, State, Values};
 #[derive(Clone, Copy)]
 pub struct TriggerDelivery<'d> {
     pub input: &'d Value,
-    /// Metadata of the delivery; see [`RunView::beside`].
+    /// Metadata of the delivery; see [`RunView::trigger_metadata`].
     pub metadata: &'d Value,
 }
 
@@ -66,14 +66,14 @@ impl From<ErrorInfo> for AdmissionError {
 pub fn admit(
     program: &Program,
     trigger: &Trigger,
-    TriggerDelivery { input, metadata: beside }: TriggerDelivery<'_>,
+    TriggerDelivery { input, metadata }: TriggerDelivery<'_>,
     now: Timestamp,
     seed: u64,
     values: &mut dyn Values,
 ) -> Result<Admission, AdmissionError> {
     let mut state = State::new(RunView {
         input: input.clone(),
-        trigger_metadata: beside.clone(),
+        trigger_metadata: metadata.clone(),
         parameters: parameters(program, trigger, input)?,
         ..RunView::new("", program.plan.name.clone(), now)
     });
@@ -129,7 +129,7 @@ fn items(program: &Program, list: &Value) -> Result<Vec<Value>, AdmissionError> 
     let max = program.limits.max_loop_items;
     if items.len() as u64 > max {
         let message = format!("{} items in one delivery; the limit is {max}", items.len());
-        let hint = "raise `max_loop_items`, or deliver less at a time";
+        let hint = "raise `max_loop_items`, or deliver fewer items at a time";
         return Err(ErrorInfo::new("TooManyItems", "limit", message).hint(hint).into());
     }
     for (at, item) in items.iter().enumerate() {

@@ -185,7 +185,7 @@ impl Reducer<'_> {
         let budget: Vec<BudgetUsage> = self.budgets_mut(id)?.map(|budget| budget.clone()).collect();
         let BudgetShortage { what, detail } = shortage(&budget);
         let error = ErrorInfo::new(EXCEEDED, "budget", format!("{name} {what}{detail}"))
-            .hint("raise the budget, or look what it is spent on: `windlass events RUN`");
+            .hint("raise the budget, or check what it is spent on: `windlass events RUN`");
         let mut error = self.program.plan.apply_hint(error);
         // A run has no path; the refused frame has one.
         if self.path(id).is_empty() {
@@ -299,7 +299,7 @@ fn amount_of(amounts: &Amounts, what: &str) -> u64 {
     amounts.iter().find(|(name, _)| **name == *what).map_or(0, |(_, amount)| *amount)
 }
 
-/// Returns `{inputTokens: 900, outputTokens: 300}`; null if nothing was used.
+/// Returns `{input_tokens: 900, output_tokens: 300}`; null if nothing was used.
 pub(crate) fn usage_value(usage: &BTreeMap<Arc<str>, u64>) -> Value {
     match usage.is_empty() {
         true => Value::Null,
@@ -329,7 +329,7 @@ pub(in crate::reduce) fn shortage(budget: &[BudgetUsage]) -> BudgetShortage {
         match used >= max {
             true => detail,
             false => format!(
-                "{detail} {verb} gone; the next call sets {} aside, more than is left",
+                "{detail} {verb} used; the next call reserves {}, more than is left",
                 amounts::format_amount(what, *refused)
             ),
         }

@@ -78,8 +78,8 @@ impl Reducer<'_> {
         let max_depth = limits.max_value_depth;
         match result {
             Ok(value) if value.is_deeper_than(max_depth) => {
-                let message = format!("the expression gives a value with more than {max_depth} levels in each other");
-                let hint = "keep a list of parts instead of parts inside parts; the limit is `max_value_depth`";
+                let message = format!("the expression gives a value with more than {max_depth} levels of nesting");
+                let hint = "use a flat list instead of nested values; the limit is `max_value_depth`";
                 Err(EvalError::new(EvalErrorKind::Limit, message).with_hint(hint))
             }
             other => other,
@@ -157,7 +157,7 @@ impl Reducer<'_> {
             other => other.as_f64().filter(|seconds| (0.0..1e12).contains(seconds)).map(|s| Duration((s * 1e6) as u64)),
         };
         duration.ok_or_else(|| {
-            ErrorInfo::new("BadDuration", "expression", format!("{value:?} is not a span of time"))
+            ErrorInfo::new("BadDuration", "expression", format!("{value:?} is not a duration"))
                 .hint("write an ISO 8601 duration such as PT30S, or a number of seconds")
                 .into()
         })
@@ -181,7 +181,7 @@ impl Reducer<'_> {
         let value = self.eval_with(expression, scope, locals)?;
         let text = || value.as_str().and_then(|text| text.trim().parse().ok());
         value.as_int().or_else(text).and_then(|count| u64::try_from(count).ok()).ok_or_else(|| {
-            ErrorInfo::new("BadCount", "expression", format!("{value:?} is not a whole number from 0 on")).into()
+            ErrorInfo::new("BadCount", "expression", format!("{value:?} is not a non-negative integer")).into()
         })
     }
 
@@ -264,7 +264,7 @@ impl<'a> ScopeView<'a> {
             attempts: outcome.attempts,
             started_at: outcome.started_at,
             ended_at: outcome.ended_at,
-            iteration_records: outcome.loop_summary.as_ref().map(|turns| turns.records.clone()).unwrap_or_default(),
+            iteration_records: outcome.loop_summary.as_ref().map(|summary| summary.records.clone()).unwrap_or_default(),
             body_nodes: self.records_listed(node),
             usage: outcome.usage.clone(),
         }
@@ -368,7 +368,7 @@ impl ScopeTrait for ScopeView<'_> {
             }
             let Some(recorded) = self.program.recorded_node(scope.owner, &lower) else { continue };
             // A loop that is about to begin shows nothing of its earlier entries.
-            if self.locals.iteration.is_some_and(|turn| turn.loop_node == recorded.looping) {
+            if self.locals.iteration.is_some_and(|iteration| iteration.loop_node == recorded.looping) {
                 return None;
             }
             let own = self.locals.own.filter(|(node, _)| *node == recorded.looping).map(|(_, outcome)| outcome);
@@ -401,7 +401,7 @@ impl ScopeTrait for ScopeView<'_> {
         let (depth, iteration) = match loop_name {
             None => iterations.next(),
             Some(name) => {
-                iterations.find(|(_, turn)| self.program.node(turn.loop_node).name.eq_ignore_ascii_case(name))
+                iterations.find(|(_, iteration)| self.program.node(iteration.loop_node).name.eq_ignore_ascii_case(name))
             }
         }?;
         let innermost = depth == 0;

@@ -43,7 +43,7 @@ pub enum ReducerFault {
     WrongFrame { frame: FrameId, expected: &'static str, found: &'static str },
     #[error("frame {frame} has no {part} {number}")]
     NoSuchPart { frame: FrameId, part: &'static str, number: u64 },
-    #[error("frame {frame} counts less than no {what}")]
+    #[error("frame {frame} has a negative count of {what}")]
     Miscounted { frame: FrameId, what: &'static str },
     #[error("there is no scope {scope}; expected {expected}")]
     NoScope { scope: ScopeId, expected: &'static str },

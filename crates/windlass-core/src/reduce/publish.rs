@@ -13,7 +13,7 @@ use crate::{Command, ErrorInfo, Event, EventError, EventKind, Outcome, Program, 
 
 /// Returns the placeholder of a redacted value.
 pub fn redacted_value() -> Value {
-    Value::Str(interned("(not shown)"))
+    Value::Str(interned("(redacted)"))
 }
 
 /// Capacity that is enough for most paths, in bytes.

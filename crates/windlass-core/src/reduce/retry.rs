@@ -42,8 +42,10 @@ impl Reducer<'_> {
         // A number that is written in the definition was checked against the limit at load.
         let max = self.program.limits.max_retry_attempts;
         if matches!(retry.attempts, Amount::Computed(_)) && u64::from(tries) >= max {
-            let message = format!("{tries} tries, and the policy wants more; the limit is {max}: {}", error.message);
-            let hint = "ask for less; whoever runs the engine can raise `limits.max_retry_attempts` in windlass.toml";
+            let message =
+                format!("{tries} attempts failed, and the policy asks for more; the limit is {max}: {}", error.message);
+            let hint =
+                "request fewer attempts, or ask the operator to raise `limits.max_retry_attempts` in windlass.toml";
             return Err(ErrorInfo::new("RetryCountExceeded", "limit", message).hint(hint).into());
         }
         let interval = self.duration_with(&retry.backoff.interval, scope, locals)?;

@@ -48,7 +48,7 @@ impl Reducer<'_> {
     /// Returns the output of the node that the caller requests; null if it has not run.
     fn output_of(&self, name: &str) -> Result<Value, ItemStop> {
         let node = self.program.named(None, name).ok_or_else(|| {
-            let message = format!("the caller wants the output of `{name}`, which this definition does not have");
+            let message = format!("the caller requests the output of `{name}`, which this definition does not have");
             ErrorInfo::new("NoSuchStep", "call", message)
         })?;
         let scope = self.state.scopes.get(self.state.root_scope);

@@ -77,8 +77,10 @@ impl Reducer<'_> {
         let mut error = ErrorInfo::new("ActionTimedOut", "timeout", message);
         if let Amount::Fixed(after) = &timeout.after {
             let name = if node.hidden { "the run".to_owned() } else { format!("`{}`", node.name) };
-            error =
-                self.program.plan.apply_wording(error, &[("name", &name), ("span", &amounts::format_duration(*after))]);
+            error = self
+                .program
+                .plan
+                .apply_wording(error, &[("name", &name), ("duration", &amounts::format_duration(*after))]);
         }
         self.close(id, Closing::failed(timeout.status, error))
     }
@@ -133,7 +135,7 @@ impl Reducer<'_> {
         let active = self.active_steps();
         let active_text = match active.is_empty() {
             true => String::new(),
-            false => format!("; still at work: {}", active.join(", ")),
+            false => format!("; still running: {}", active.join(", ")),
         };
         let message = format!("the run took longer than its timeout of {timeout}{active_text}");
         let mut error = ErrorInfo::new("RunTimedOut", "timeout", message);

@@ -136,7 +136,7 @@ fn declared(
         None => {}
         Some(VariableKind::Any) => {
             let message = format!("the variable `{name}` was written before it is initialized");
-            let hint = "let what writes it run after what initializes it";
+            let hint = "run the action that writes it after the one that initializes it";
             return Err(ErrorInfo::new("VariableExists", "expression", message).hint(hint));
         }
         Some(

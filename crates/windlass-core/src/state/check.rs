@@ -54,7 +54,7 @@ impl State {
             }
             let nodes = scope.outcomes.iter().map(|(node, _)| *node).chain(scope.owner);
             nodes
-                .chain(scope.iteration.as_ref().map(|turn| turn.loop_node))
+                .chain(scope.iteration.as_ref().map(|iteration| iteration.loop_node))
                 .try_for_each(|node| check_node(program, node))?;
         }
         if has_cycle(&self.scopes, parent) {

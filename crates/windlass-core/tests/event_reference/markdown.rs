@@ -23,9 +23,9 @@ Every event has these fields:
 | `path` | text | the step, task or iteration that it is about; empty for the run |
 | `workflowId` | text | the run's id |
 
-The fields of its type stand beside them. A value over 64 KiB is a reference `{\"ref\": {\"store\", \"key\", \"checksum\", \"size\",
-\"schema_hint\"}}`. Fields marked *optional* are left out when there is nothing to say. An event that a step or a worker
-publishes under a name of its own has the fields that it was given.
+The fields of the event's type follow. A value over 64 KiB is a reference `{\"ref\": {\"store\", \"key\", \"checksum\", \"size\",
+\"schema_hint\"}}`. Fields marked *optional* are omitted when they have no value. A custom event, which a step or a worker
+publishes under a name of its choice, has the fields that it was published with.
 ";
 
 pub(crate) fn reference() -> String {

@@ -27,7 +27,7 @@ pub(crate) fn check_state(program: &Program, state: &State) {
 }
 
 fn frame(state: &State, id: FrameId) -> &Frame {
-    state.frames.get(id).expect("a frame that something refers to is there")
+    state.frames.get(id).expect("a referenced frame exists")
 }
 
 /// Every child has its parent, and every parent counts its children: live ones and those whose end is on the agenda.
@@ -83,7 +83,7 @@ fn check_timers(state: &State) {
     for (_, frame) in state.frames.iter() {
         let budget = frame.account.as_ref().and_then(|account| account.time);
         for key in [frame.deadline, frame.alarm, budget].into_iter().flatten() {
-            assert!(state.timers.contains_key(&key), "a frame waits for a timer that is gone");
+            assert!(state.timers.contains_key(&key), "a frame waits for a timer that does not exist");
         }
     }
 }
@@ -94,13 +94,13 @@ fn check_jobs(state: &State) {
     for (number, open) in &state.jobs {
         assert!(workers.insert(open.job.worker), "worker {} has two jobs", open.job.worker);
         let holds = matches!(&frame(state, open.frame).body, FrameBody::Pipeline(body) if body.job == Some(*number));
-        assert_eq!(open.job.job, *number, "a job is kept under its own number");
+        assert_eq!(open.job.job, *number, "a job is stored under its own number");
         assert!(holds, "job {number} belongs to a pipeline that waits for it");
     }
     for (_, frame) in state.frames.iter() {
         if let FrameBody::Pipeline(body) = &frame.body {
             assert!(body.job.is_none() || body.returned_lease.is_none(), "a lease is held or given back");
-            assert!(body.job.is_none_or(|job| state.jobs.contains_key(&job)), "a job that nobody has");
+            assert!(body.job.is_none_or(|job| state.jobs.contains_key(&job)), "a job that does not exist");
         }
     }
     assert_eq!(workers, (0..state.workers).collect::<BTreeSet<u32>>(), "every worker number is used or free");
@@ -108,7 +108,7 @@ fn check_jobs(state: &State) {
 
 fn check_indexes(state: &State) {
     for (name, waiting) in &state.waits {
-        assert!(!waiting.is_empty(), "a name that nobody waits for");
+        assert!(!waiting.is_empty(), "a name without a wait");
         for id in waiting {
             let waits = match &frame(state, *id).body {
                 FrameBody::Wait(WaitFrame::Signal { name: own, .. }) => own == name,
@@ -125,7 +125,7 @@ fn check_indexes(state: &State) {
     let waiting: BTreeSet<_> = state.waits.values().flatten().copied().collect();
     let lost = |id: &&FrameId| asks(&frame(state, **id).body) && !state.forms.open.contains(*id);
     assert_eq!(waiting.iter().find(lost), None, "a form that is lost");
-    assert!(state.signals.values().all(|kept| !kept.is_empty()), "an empty queue of signals is kept");
+    assert!(state.signals.values().all(|kept| !kept.is_empty()), "an empty queue of signals is stored");
     for (call, open) in &state.calls {
         let own = match &frame(state, open.frame).body {
             FrameBody::Call { call } => Some(*call),
@@ -135,11 +135,11 @@ fn check_indexes(state: &State) {
             },
             _ => None,
         };
-        assert_eq!(own, Some(*call), "a call that nobody waits for");
+        assert_eq!(own, Some(*call), "a call without a waiting frame");
     }
     let nets: BTreeSet<FrameId> = state.nets.iter().copied().collect();
     assert_eq!(nets.len(), state.nets.len(), "a net is listed twice");
-    assert!(state.nets.iter().all(|id| matches!(frame(state, *id).body, FrameBody::Net(_))), "a net that is none");
+    assert!(state.nets.iter().all(|id| matches!(frame(state, *id).body, FrameBody::Net(_))), "not a net");
 }
 
 /// The reserved amount of a budget equals the reservations of the jobs inside.
@@ -160,12 +160,12 @@ fn check_reserved(state: &State) {
         for budget in own.chain(of_loop) {
             let reserved = reservations.get(&(id, budget.what.clone())).copied().unwrap_or(0);
             let counted = if &*budget.what == CALLS { 0 } else { reserved };
-            assert_eq!(budget.reserved, counted, "`{}` is reserved for nobody", budget.what);
+            assert_eq!(budget.reserved, counted, "`{}` is reserved without a job", budget.what);
         }
     }
     assert!(
         state.waiting_for_budget.iter().all(|id| state.frames.get(*id).is_some()),
-        "a frame that is gone waits for a budget"
+        "a frame that has ended waits for a budget"
     );
     assert!(
         state.waiting_for_budget.is_empty()
@@ -180,9 +180,9 @@ fn check_mail(program: &Program, state: &State) {
     let mail = &state.mail;
     let owners: BTreeSet<FrameId> =
         state.frames.iter().filter(|(_, frame)| program.node(frame.node).mailbox.is_some()).map(|(id, _)| id).collect();
-    assert_eq!(owners, mail.boxes.keys().copied().collect(), "who has a mailbox");
+    assert_eq!(owners, mail.boxes.keys().copied().collect(), "the owners of mailboxes");
     for index in [&mail.by_address, &mail.by_end] {
-        assert!(index.values().all(|ids| !ids.is_empty()), "an address of nobody");
+        assert!(index.values().all(|ids| !ids.is_empty()), "an address without an owner");
         let listed: Vec<FrameId> = index.values().flatten().copied().collect();
         assert_eq!(listed.len(), owners.len(), "each once");
         assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), owners, "each is found");
@@ -191,29 +191,32 @@ fn check_mail(program: &Program, state: &State) {
         mail.waiting_for_idle.iter().chain(&mail.blocked).map(|(at, id)| (*at, *id)).collect();
     assert_eq!(waits.len(), mail.waiting_for_idle.len() + mail.blocked.len(), "a wait does one thing");
     for (number, id) in &waits {
-        let FrameBody::Wait(WaitFrame::Mail(wait)) = &frame(state, *id).body else { panic!("a wait that is none") };
+        let FrameBody::Wait(WaitFrame::Mail(wait)) = &frame(state, *id).body else { panic!("not a mail wait") };
         assert_eq!((wait.number, wait.idle_target.is_some()), (*number, mail.waiting_for_idle.contains_key(number)));
         let open = &mail.boxes[&wait.idle_target.unwrap_or(wait.owner)];
         let known = if wait.idle_target.is_some() { &open.idle_waiters } else { &open.readers };
-        assert_eq!(known.iter().filter(|other| *other == id).count(), 1, "whoever is waited for knows");
+        assert_eq!(known.iter().filter(|other| *other == id).count(), 1, "the target of a wait lists it once");
     }
     let known = mail.boxes.values().map(|open| open.readers.len() + open.idle_waiters.len()).sum::<usize>();
-    assert_eq!(known, waits.len(), "nobody else waits");
+    assert_eq!(known, waits.len(), "no other wait is listed");
     for open in mail.boxes.values() {
-        assert!(open.readers.is_empty() || open.waiting.is_empty() || state.paused, "nobody waits for what is there");
-        assert!(!open.is_idle() || open.idle_waiters.is_empty(), "nobody waits for the rest of who rests");
+        assert!(
+            open.readers.is_empty() || open.waiting.is_empty() || state.paused,
+            "no reader waits for mail that has arrived"
+        );
+        assert!(!open.is_idle() || open.idle_waiters.is_empty(), "no frame waits for an idle owner to become idle");
     }
-    assert!(mail.ready.is_empty() || state.paused, "what has come is handed out");
-    assert!(mail.early.values().all(|early| !early.is_empty()), "nothing is kept");
+    assert!(mail.ready.is_empty() || state.paused, "delivered mail is handed out");
+    assert!(mail.early.values().all(|early| !early.is_empty()), "no empty list of early mail");
     let begun = |node| state.frames.iter().any(|(_, frame)| frame.node == node);
-    assert!(!mail.early.keys().any(|node| begun(*node)), "who has begun has its mail");
+    assert!(!mail.early.keys().any(|node| begun(*node)), "a node that has begun has its mail");
 }
 
 /// Between ticks with no further tick pending, every node that waits for mail may still get some.
 pub(crate) fn check_mail_may_come(state: &State) {
     let moves = state.moves_by_itself() || !state.agenda.is_empty() || state.paused;
     let outside = !state.waits.is_empty() || !state.nets.is_empty();
-    assert!(state.mail.blocked.is_empty() || moves || outside, "somebody waits for mail that nobody will write");
+    assert!(state.mail.blocked.is_empty() || moves || outside, "a reader waits for mail that cannot arrive");
 }
 
 /// Every scope has an owner.
@@ -227,10 +230,10 @@ fn check_scopes(state: &State) {
     for start in starts {
         let mut next = Some(start);
         while let Some(id) = next.filter(|id| reached.insert(*id)) {
-            next = state.scopes.get(id).expect("a scope that something refers to is there").parent;
+            next = state.scopes.get(id).expect("a referenced scope exists").parent;
         }
     }
-    assert_eq!(reached.len(), state.scopes.len(), "a scope that nobody refers to");
+    assert_eq!(reached.len(), state.scopes.len(), "an unreferenced scope");
 }
 
 /// Concurrency limits are exact: iterations of a loop, children of a graph, bodies of a place.
@@ -247,14 +250,17 @@ fn check_concurrency_limits(program: &Program, state: &State) {
         let busy = busy.get(&id).map_or(0, |slots| slots.len() as u64);
         match (&program.node(frame.node).kind, &frame.body) {
             (NodeKind::Loop(_), FrameBody::Loop(body)) => {
-                assert!(body.iterations.len() as u64 <= body.max_concurrency, "more turns at once than allowed");
-                assert!(busy <= body.max_concurrency, "jobs of more turns at once than allowed");
+                assert!(
+                    body.iterations.len() as u64 <= body.max_concurrency,
+                    "more concurrent iterations than allowed"
+                );
+                assert!(busy <= body.max_concurrency, "jobs of more concurrent iterations than allowed");
                 let calls = body.budget.iter().find(|budget| &*budget.what == CALLS);
                 assert!(calls.is_none_or(|calls| calls.used <= calls.max), "more calls than the budget allows");
             }
             (NodeKind::Graph(graph), FrameBody::Graph(body)) => {
                 let limit = graph.max_concurrency.map_or(u64::MAX, u64::from).max(1);
-                assert!(u64::from(body.running) <= limit && busy <= limit, "more children at once than allowed");
+                assert!(u64::from(body.running) <= limit && busy <= limit, "more concurrent children than allowed");
             }
             (NodeKind::Net(net), FrameBody::Net(body)) if frame.closing.is_none() => {
                 check_places(net, body);
@@ -273,13 +279,13 @@ fn check_places(net: &Net, body: &NetFrame) {
             firings.filter(move |(_, firing)| firing.slot_state == slot_state)
         };
         let running = here(SlotState::Running).count() as u32;
-        assert!(running <= place.max_concurrency.max(1), "more bodies at once than the place has workers");
+        assert!(running <= place.max_concurrency.max(1), "more concurrent bodies than the place has workers");
         assert_eq!(running, state.running, "a place counts its bodies");
         let awaiting_slot: BTreeSet<u64> = here(SlotState::AwaitingSlot).map(|(slot, _)| *slot).collect();
         assert_eq!(
             awaiting_slot,
             state.awaiting_slot.iter().copied().collect(),
-            "who wants to come back is in the line"
+            "a body that waits to resume is queued"
         );
         assert_eq!(awaiting_slot.len(), state.awaiting_slot.len(), "and only once");
         let numbers: BTreeSet<u32> = here(SlotState::Running).filter_map(|(_, firing)| firing.worker).collect();
@@ -294,10 +300,10 @@ fn check_places(net: &Net, body: &NetFrame) {
         let mut parked = here(SlotState::Suspended).chain(here(SlotState::AwaitingSlot));
         assert!(
             parked.all(|(_, firing)| place.yields_slot && firing.worker.is_none()),
-            "only some places let bodies park"
+            "only some places let bodies yield their slot"
         );
-        assert!(state.sets.values().all(|set| set.iter().any(|held| !held.is_empty())), "an empty set is kept");
-        assert!(state.sets.values().all(|set| set.iter().any(|held| held.is_empty())), "a complete set is kept");
+        assert!(state.sets.values().all(|set| set.iter().any(|held| !held.is_empty())), "an empty set is stored");
+        assert!(state.sets.values().all(|set| set.iter().any(|held| held.is_empty())), "a complete set is stored");
     }
 }
 

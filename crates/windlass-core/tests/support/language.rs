@@ -46,7 +46,7 @@ const OPS: [&str; 26] = [
     "$run",
     "$step",
     "$var",
-    "$turn",
+    "$iteration",
     "$node",
     "$status",
     "$input",
@@ -86,7 +86,7 @@ fn tree(source: &Value) -> Result<Tree, Vec<CompileError>> {
         Value::Map(map) => match map.iter().next() {
             Some((op, operand)) if op.starts_with('$') => {
                 if !OPS.contains(&&**op) || map.len() != 1 {
-                    let message = format!("nobody knows {op}");
+                    let message = format!("unknown operator {op}");
                     return Err(vec![CompileError { message, hint: None, pointer: Vec::new(), range: 0..0 }]);
                 }
                 Tree::Op(op.clone(), Box::new(tree(operand)?))
@@ -131,7 +131,7 @@ impl Tree {
 fn apply(op: &str, operand: Value, scope: &dyn EvalScope, mode: ExpressionMode) -> Result<Value, EvalError> {
     Ok(match op {
         "$var" => scope.variable(Level::Any, text(&operand)).unwrap_or_default(),
-        "$turn" => iteration_value(text(&operand), None, scope)?,
+        "$iteration" => iteration_value(text(&operand), None, scope)?,
         "$outer" => {
             let (name, what) = pair(&operand)?;
             iteration_value(text(what), Some(text(name)), scope)?

@@ -31,7 +31,7 @@ pub(crate) fn looped_with(limits: Limits, make: impl FnOnce(&mut Builder, Option
 
 /// `loopIndex >= n`
 pub(crate) fn completed(b: &mut Builder, n: i64) -> ExprId {
-    b.condition(json(&format!(r#"{{"$not": {{"$lt": [{{"$turn": "completed"}}, {n}]}}}}"#)))
+    b.condition(json(&format!(r#"{{"$not": {{"$lt": [{{"$iteration": "completed"}}, {n}]}}}}"#)))
 }
 
 pub(crate) fn range(b: &mut Builder, n: u64) -> ExprId {

@@ -224,9 +224,9 @@ impl PlanGenerator {
         let wild = self.wild();
         let op = |op: &str, operand: Value| Value::object([(op, operand)]);
         match self.rng.below(12) {
-            0 if around.in_loop => op("$turn", "index".into()),
-            1 if around.in_loop => op("$turn", "item".into()),
-            2 if around.previous || (wild && around.in_loop) => op("$turn", "previous".into()),
+            0 if around.in_loop => op("$iteration", "index".into()),
+            1 if around.in_loop => op("$iteration", "item".into()),
+            2 if around.previous || (wild && around.in_loop) => op("$iteration", "previous".into()),
             3 if around.alone || wild => op("$var", self.variable()),
             4 | 5 if !around.ended.is_empty() => op("$node", Value::from(self.rng.pick(&around.ended).as_str())),
             6 if depth > 0 => op("$add", self.operand_pair(around, depth)),
@@ -261,7 +261,7 @@ impl PlanGenerator {
             3 if self.rng.chance(30) => Value::Int(1),
             5 => {
                 let name = if self.rng.chance(50) { None } else { around.ended.first() };
-                let node = op("$node", Value::from(name.map_or("nobody", String::as_str)));
+                let node = op("$node", Value::from(name.map_or("missing", String::as_str)));
                 return self.b.guard(op("$eq", Value::list(vec![node, Value::Int(1)])));
             }
             4 if self.wild() => op("$eq", Value::list(vec![op("$random", Value::Int(2)), Value::Int(0)])),
@@ -324,8 +324,8 @@ impl PlanGenerator {
             return NodeKind::single_task(Action::End { status, error: None });
         }
         if self.wild() && self.rng.chance(6) {
-            let (value, good) = (self.value(around), self.rng.chance(50).then(|| self.truth(around)));
-            return NodeKind::single_task(Action::Reply { value, good });
+            let (value, success) = (self.value(around), self.rng.chance(50).then(|| self.truth(around)));
+            return NodeKind::single_task(Action::Reply { value, success });
         }
         match self.write(around) {
             Some(write) => NodeKind::single_task(Action::Write(write)),
@@ -561,14 +561,16 @@ impl PlanGenerator {
 
     /// Generates records; among concurrent iterations, which record fails first depends on timing.
     fn records(&mut self, around: &NodeContext, strict: bool) -> RecordingSpec {
-        let value = if strict { self.b.expr(r#"{"of": {"$turn": "item"}}"#) } else { self.value(around) };
+        let value = if strict { self.b.expr(r#"{"of": {"$iteration": "item"}}"#) } else { self.value(around) };
         RecordingSpec::new(value, *self.rng.pick(&[RecordRetention::Last, RecordRetention::All]))
     }
 
     /// Generates the entry that is collected for an iteration, for every status.
     fn entry(&mut self, around: &NodeContext, strict: bool) -> ExprId {
         match strict || self.rng.chance(70) {
-            true => self.b.expr(r#"{"of": {"$turn": "index"}, "was": {"$var": "status"}, "gave": {"$var": "output"}}"#),
+            true => {
+                self.b.expr(r#"{"of": {"$iteration": "index"}, "was": {"$var": "status"}, "gave": {"$var": "output"}}"#)
+            }
             false => self.value(around),
         }
     }

@@ -413,9 +413,11 @@ impl<'p> Sim<'p> {
             Command::StartChild { call, key, .. } => self.start_call(*call, key),
             Command::CancelChild { key } if self.executes_commands => self.cancel_call(key),
             Command::CompleteRun(result) | Command::Halt(result) | Command::FailWorkflow(result) => {
-                assert_eq!(self.state.result(), Some(result), "the end that is told is the end that is kept");
+                assert_eq!(self.state.result(), Some(result), "the published result is the stored result");
             }
-            Command::Reply(reply) => assert_eq!(self.state.reply.as_ref(), Some(reply), "what is told is what is kept"),
+            Command::Reply(reply) => {
+                assert_eq!(self.state.reply.as_ref(), Some(reply), "the published reply is the stored reply")
+            }
             Command::QueueEvent(_) | Command::CancelWorker { .. } | Command::CancelChild { .. } => {}
         }
     }
@@ -453,7 +455,7 @@ impl<'p> Sim<'p> {
         let before = self.last.insert(job.job, (key, job.lease_epoch));
         assert!(before.is_none_or(|(_, before)| before < job.lease_epoch), "a job is handed out with a higher number");
         let holder = self.holders.insert(job.job, job.worker);
-        assert!(holder.is_none_or(|holder| holder == job.worker), "whoever holds a job gets its next task");
+        assert!(holder.is_none_or(|holder| holder == job.worker), "the worker that holds a job gets its next task");
     }
 
     /// Updates the sent effects after a worker's report or a lost lease.
@@ -483,7 +485,7 @@ impl<'p> Sim<'p> {
         let due = self.now + Duration::from_ms(self.rng.below(500));
         let Some(flight) = self.flights.iter_mut().find(|flight| flight.job.job == job) else { return };
         flight.due = confirms.then_some(due);
-        flight.outcome = TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "called off"));
+        flight.outcome = TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "cancelled"));
     }
 
     /// Starts a child run; a repeated request for one key gives one child.
@@ -568,7 +570,7 @@ impl<'p> Sim<'p> {
         let done = self.events_of("loop.done").into_iter().rfind(|event| &*event.path == path);
         let data = &done.unwrap_or_else(|| panic!("no loop ended at {path}")).data;
         let reason = data.get("reason").and_then(Value::as_str).expect("a loop has a reason").to_owned();
-        (reason, data.get("turns").and_then(Value::as_int).expect("a loop counts its turns"))
+        (reason, data.get("iterations").and_then(Value::as_int).expect("a loop counts its iterations"))
     }
 
     /// Returns the last end of the node at this path.

@@ -29,7 +29,7 @@ impl MemoryValues {
         assert!(!hashes.is_empty(), "values are needed, but none is named");
         for hash in hashes {
             assert!(self.blobs.contains_key(hash), "{hash} was never put");
-            assert!(self.at_hand.insert(*hash), "{hash} is at hand and asked for again");
+            assert!(self.at_hand.insert(*hash), "{hash} is loaded and requested again");
         }
         self.loads += 1;
     }

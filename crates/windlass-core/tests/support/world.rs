@@ -96,7 +96,7 @@ fn finished_outcome(seed: u64, tool: &str, which: &EffectId, input: &Value) -> T
     let percent: u64 = tool.trim_start_matches(char::is_alphabetic).parse().unwrap_or(0);
     let unfinished = tool.starts_with("slow") && dice >> 20 & 1 == 0;
     let again = unfinished.then(|| NextCall {
-        input: Value::object([("call", Value::from(which.run as u64)), ("heard", input.clone())]),
+        input: Value::object([("call", Value::from(which.run as u64)), ("input", input.clone())]),
         after: Duration::from_ms(dice >> 24 & 1_023),
     });
     let fails = dice % 100 < percent;
@@ -112,7 +112,7 @@ fn finished_outcome(seed: u64, tool: &str, which: &EffectId, input: &Value) -> T
     let number = Value::from(dice >> 16 & 7);
     let side_outputs = tool.starts_with("sends").then(|| sends_of(dice)).flatten();
     let output = match long {
-        true => Value::object([("number", number), ("heard", input.clone())]),
+        true => Value::object([("number", number), ("input", input.clone())]),
         false => number,
     };
     TaskOutcome { side_outputs, ..TaskOutcome::success(output) }
@@ -142,7 +142,7 @@ fn suspension_of(seed: u64, which: &EffectId) -> TaskOutcome {
 
 /// Returns the side outputs of a task: to any accepting place, to one place, or to an unknown one.
 fn sends_of(dice: u64) -> Option<Box<SideOutputs>> {
-    let to = [None, Some("right"), Some("last"), Some("nobody")][(dice >> 30 & 3) as usize];
+    let to = [None, Some("right"), Some("last"), Some("missing")][(dice >> 30 & 3) as usize];
     let payload = Value::object([("k", Value::from(dice >> 33 & 1)), ("text", Value::from("x".repeat(30)))]);
     let kind = if dice >> 32 & 1 == 0 { "left" } else { "done-left" };
     let sent = SentToken { kind: kind.into(), payload, to: to.map(Into::into) };

@@ -58,7 +58,7 @@ fn retry_details(retry: Option<&Retry>) -> String {
     let Some(retry) = retry else { return String::new() };
     let max_attempts = match retry.attempts {
         Amount::Fixed(1) => ", at most 1 try".to_owned(),
-        Amount::Fixed(most) if most <= MAX_TRIES_SHOWN => format!(", at most {most} tries"),
+        Amount::Fixed(max) if max <= MAX_TRIES_SHOWN => format!(", at most {max} tries"),
         Amount::Fixed(_) | Amount::Computed(_) => String::new(),
     };
     let within = retry.window.map(|within| format!(", within {}", text::format_duration(within.time)));
@@ -75,7 +75,7 @@ fn tool(plan: &Plan, action: &Action) -> Option<String> {
 
 fn loop_details(plan: &Plan, looping: &Loop) -> String {
     let max_iterations = match &looping.limits.iterations {
-        Some(Amount::Fixed(most)) => format!(", at most {most}"),
+        Some(Amount::Fixed(max)) => format!(", at most {max}"),
         Some(Amount::Computed(_)) | None => String::new(),
     };
     match looping.check {

@@ -457,13 +457,13 @@ impl RunDrawing {
         notes.push(format!("{run}{plan}: {}{waits}", whole.summary()));
         if self.folded {
             let runs = self.firings.len();
-            notes.push(format!("{runs} step runs are too many to be looked at: all runs of a step are one box"));
+            notes.push(format!("{runs} step runs are too many to draw one by one: all runs of a step share one box"));
         }
         if self.ambiguous {
-            notes.push("runs of one step at the same time: which of them ended first is not told".to_owned());
+            notes.push("a step has concurrent runs: which of them ended first is not recorded".to_owned());
         }
         for (from, to) in &self.missing {
-            notes.push(format!("events {from} to {to} are no longer kept: what they told is missing here"));
+            notes.push(format!("events {from} to {to} are no longer retained: their content is missing here"));
         }
         if !self.unhandled.is_empty() {
             let shown = self.unhandled.iter().take(MAX_UNHANDLED_SHOWN).map(|(kind, times)| match times {
@@ -472,7 +472,7 @@ impl RunDrawing {
             });
             let more = self.unhandled.len().saturating_sub(MAX_UNHANDLED_SHOWN);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            notes.push(format!("nobody took: {}{more}", shown.collect::<Vec<_>>().join(", ")));
+            notes.push(format!("unhandled events: {}{more}", shown.collect::<Vec<_>>().join(", ")));
         }
         notes
     }

@@ -66,12 +66,12 @@ fn passage(run: &NodeActivity) -> Value {
     add("started_at", run.started_at.map(|at| at.to_string().into()));
     add("duration_ms", run.took.map(|took| took.as_ms().into()));
     add("attempts", (run.attempts > 0).then(|| run.attempts.into()));
-    add("turns", run.iterations.as_ref().map(iterations));
+    add("iterations", run.iterations.as_ref().map(iterations));
     add("error", run.error.clone().map(Value::Str));
     add("firing", run.firing.map(Value::from));
     add("worker", run.worker.map(Value::from));
     add("event", run.event.clone().map(Value::Str));
-    add("goes_on", (!matches!(run.state, ActivityState::Ended(_))).then_some(Value::Bool(true)));
+    add("in_progress", (!matches!(run.state, ActivityState::Ended(_))).then_some(Value::Bool(true)));
     Value::map(map)
 }
 
@@ -80,7 +80,7 @@ fn iterations(counts: &IterationCounts) -> Value {
     map.insert("ended", counts.ended);
     map.insert("failed", counts.failed);
     map.insert("entries", counts.entries);
-    map.insert("most", Value::from(counts.max));
+    map.insert("max_iterations", Value::from(counts.max));
     map.insert("reason", Value::from(counts.reason.as_ref().map(ToString::to_string)));
     Value::map(map)
 }

@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn ranks_follow_the_longest_way_and_circles_end() {
         assert_eq!(ranks(&[vec![1, 2], vec![2], vec![]]), [0, 1, 2]);
-        assert_eq!(ranks(&[vec![1], vec![2], vec![1]]), [0, 1, 2], "a circle behind a beginning");
-        assert_eq!(ranks(&[vec![1], vec![0]]), [0, 1], "nothing but a circle");
+        assert_eq!(ranks(&[vec![1], vec![2], vec![1]]), [0, 1, 2], "a cycle after a start");
+        assert_eq!(ranks(&[vec![1], vec![0]]), [0, 1], "nothing but a cycle");
         assert_eq!(ranks(&[]), Vec::<usize>::new());
         let long: Vec<Vec<usize>> = (0..100_000).map(|at| vec![(at + 1) % 100_000]).collect();
         assert_eq!(ranks(&long)[99_999], 99_999, "without a call for every step of the way");

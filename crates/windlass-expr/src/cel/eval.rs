@@ -71,7 +71,7 @@ impl<'a> CelEvaluator<'a> {
         self.cost = self.cost.saturating_add(amount);
         let max_cost = self.meter.caps.max_cel_cost;
         if self.cost > max_cost {
-            let message = format!("the expression costs more than {max_cost}, which one evaluation may cost");
+            let message = format!("the expression exceeds the maximum cost of {max_cost} for one evaluation");
             let hint = "look at fewer items, let a step give what is needed as its result, or raise `limits.max_cel_cost` \
                         in windlass.toml";
             return Err(EvalError::new(EvalErrorKind::Limit, message).with_hint(hint));
@@ -281,7 +281,7 @@ impl<'a> CelEvaluator<'a> {
     }
 
     fn not_iterable(&self, value: &CelValue, of: &Range<usize>) -> EvalError {
-        type_error(format!("`{}` is {}: there is nothing to go over", self.source_text(of), describe(value)))
+        type_error(format!("`{}` is {}: there is nothing to iterate over", self.source_text(of), describe(value)))
     }
 
     /// Binds the next item to the macro's variable.

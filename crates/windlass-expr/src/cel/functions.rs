@@ -149,7 +149,7 @@ impl CelEvaluator<'_> {
                 self.charge_created(bytes.len())?;
                 match std::str::from_utf8(bytes) {
                     Ok(text) => text.to_owned(),
-                    Err(_) => return Err(type_error("the bytes are not a text in UTF-8")),
+                    Err(_) => return Err(type_error("the bytes are not valid UTF-8")),
                 }
             }
             other => return Err(conversion_error("string", other)),
@@ -164,11 +164,9 @@ impl CelEvaluator<'_> {
 }
 
 fn conversion_error(name: &str, value: &CelValue) -> EvalError {
-    let error = type_error(format!("{name}(…) cannot be made of {}", describe(value)));
+    let error = type_error(format!("{name}(…) cannot convert {}", describe(value)));
     match value.kind() {
-        Some(CelType::List | CelType::Map) if name == "string" => {
-            error.with_hint("take what is needed out of it: x.field, x[0]")
-        }
+        Some(CelType::List | CelType::Map) if name == "string" => error.with_hint("select a part of it: x.field, x[0]"),
         _ => error,
     }
 }

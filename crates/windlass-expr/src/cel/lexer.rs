@@ -72,7 +72,7 @@ impl<'a> CelLexer<'a> {
                 "=" | "&" | "|" => {
                     let meant = if *mark == "=" { "==".to_owned() } else { format!("{mark}{mark}") };
                     let hint = format!("write `{meant}`");
-                    return Err(CelProblem::new(format!("`{mark}` is no operator"), start..self.at).hint(hint));
+                    return Err(CelProblem::new(format!("`{mark}` is not an operator"), start..self.at).hint(hint));
                 }
                 mark => CelToken::Mark(mark),
             }
@@ -160,10 +160,10 @@ impl<'a> CelLexer<'a> {
         let Some(end) = end else {
             let range = start..start + prefix.letters + fence.len();
             let hint = match fence.len() {
-                1 => format!("put {quote} at its end; a text over several lines stands between {}", quote.repeat(3)),
-                _ => format!("put {fence} at its end"),
+                1 => format!("close it with {quote}; a text over several lines is enclosed in {}", quote.repeat(3)),
+                _ => format!("close it with {fence}"),
             };
-            return Err(CelProblem::new("the text does not end", range).hint(hint));
+            return Err(CelProblem::new("the text is not closed", range).hint(hint));
         };
         let body_at = start + prefix.letters + fence.len();
         self.at = body_at + end + fence.len();
@@ -218,7 +218,7 @@ fn unescape(body: &str, body_at: usize, bytes: bool) -> Result<Vec<u8>, Box<CelP
         at += letter.len_utf8();
         let bad_escape = |end: usize| {
             let end = (start..=end.min(body.len())).rev().find(|end| body.is_char_boundary(*end)).unwrap_or(start);
-            let message = format!("`{}` is no escape", &body[start..end]);
+            let message = format!("`{}` is not a valid escape", &body[start..end]);
             let hint = "escapes are \\n \\r \\t \\a \\b \\f \\v \\\\ \\? \\\" \\' \\` \\xFF \\u00FF \\U000000FF \\377; a raw text r'…' has none";
             CelProblem::new(message, body_at + start..body_at + end).hint(hint)
         };
@@ -265,8 +265,8 @@ fn unescape(body: &str, body_at: usize, bytes: bool) -> Result<Vec<u8>, Box<CelP
 fn unknown_sign(sign: char, at: usize) -> Box<CelProblem> {
     let problem = CelProblem::new(format!("`{}` has no meaning here", sign.escape_debug()), at..at + sign.len_utf8());
     match sign {
-        '“' | '”' | '‘' | '’' => problem.hint("texts stand between \" or '"),
-        '$' | '@' => problem.hint("names stand alone: steps.build.content"),
+        '“' | '”' | '‘' | '’' => problem.hint("texts are enclosed in \" or '"),
+        '$' | '@' => problem.hint("names are written without a sign: steps.build.content"),
         '`' => problem.hint("names with hyphens can be written as they are, or as steps[\"x-y\"]"),
         _ => problem,
     }

@@ -170,7 +170,7 @@ impl<'a> CelLowering<'a> {
         let names = || self.locals.iter().map(|local| &**local).chain(["steps"]).chain(bound.iter().copied());
         match nearest(name, names()) {
             Some(close) => format!("did you mean `{close}`?"),
-            None => format!("names that have a meaning here: {}; texts stand in quotes", format_names(names())),
+            None => format!("names available here: {}; texts are written in quotes", format_names(names())),
         }
     }
 
@@ -198,7 +198,7 @@ impl<'a> CelLowering<'a> {
     fn unknown_step_part(&mut self, field: &str, at: &Range<usize>) -> TypedNode {
         let hint = match nearest(field, StepPart::ALL.iter().map(|(name, _)| *name)) {
             Some(close) => format!("did you mean `{close}`?"),
-            None => format!("what it gave is in `result`, if it has a resultSchema: result.{field}"),
+            None => format!("its output is in `result`, if it has a resultSchema: result.{field}"),
         };
         self.problem(format!("a step has `content`, `result` and `status`, not `{field}`"), at, Some(hint))
     }
@@ -407,7 +407,7 @@ impl<'a> CelLowering<'a> {
             }
             _ => {
                 let hint = "write has(a.b); for a computed key write key in a";
-                return self.problem("`has` asks for a field", &arguments[0].range, Some(hint.to_owned()));
+                return self.problem("`has` needs a field", &arguments[0].range, Some(hint.to_owned()));
             }
         };
         (node, Some(CelType::Bool))
@@ -417,7 +417,7 @@ impl<'a> CelLowering<'a> {
         let (over, kind) = self.node(target);
         if let Some(kind) = kind.filter(|kind| !matches!(kind, CelType::List | CelType::Map)) {
             self.problem(
-                format!("`{name}` goes over a list or a map, not over {}", with_article(kind)),
+                format!("`{name}` iterates over a list or a map, not over {}", with_article(kind)),
                 &target.range,
                 None,
             );
@@ -475,10 +475,14 @@ fn unbound_hint(bound: CelVariable, env: &CelEnvironment) -> String {
     match bound {
         CelVariable::Content | CelVariable::Result | CelVariable::Status => {
             let step = env.steps.first().map_or("<step>", |step| step);
-            format!("alone it is for the `until` of single-step loops only: write steps.{step}.{name}")
+            format!(
+                "without a step it is available only in the `until` of single-step loops: write steps.{step}.{name}"
+            )
         }
-        CelVariable::Item | CelVariable::Index => "it is for steps inside a loop with forEach".to_owned(),
-        CelVariable::Iteration => "it is for loops: their `until`, and conditions of the steps inside".to_owned(),
+        CelVariable::Item | CelVariable::Index => "it is available to steps inside a loop with forEach".to_owned(),
+        CelVariable::Iteration => {
+            "it is available in the `until` of loops and in conditions of the steps inside".to_owned()
+        }
         CelVariable::Inputs => {
             "declare the inputs of the workflow first: x-windlass: {inputs: {name: default}}".to_owned()
         }
@@ -541,7 +545,7 @@ pub(super) fn with_article(kind: CelType) -> String {
 pub(super) fn comparison_hint(kind: CelType) -> String {
     match kind {
         CelType::Str => "compare it: x == 'text', x.contains('text')",
-        CelType::List | CelType::Map => "ask for something: size(x) > 0, x.exists(e, …)",
+        CelType::List | CelType::Map => "test it: size(x) > 0, x.exists(e, …)",
         CelType::Int | CelType::Uint | CelType::Double => "compare it: x > 0",
         _ => "compare it with something: x == y",
     }

@@ -84,7 +84,7 @@ impl CelEvaluator<'_> {
                 Ok(hay.get_key(&needle).is_some())
             }
             other => {
-                let error = type_error(format!("`in` looks into a list or a map, not into {}", describe(other)));
+                let error = type_error(format!("`in` searches a list or a map, not {}", describe(other)));
                 Err(match other {
                     CelValue::Str(_) => error.with_hint("for a text write text.contains(x)"),
                     _ => error,

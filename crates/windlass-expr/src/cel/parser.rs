@@ -120,7 +120,7 @@ impl Parser<'_> {
         match token {
             CelToken::End => CelProblem::new(format!("the expression ends where {expected} is expected"), range),
             _ => {
-                let problem = CelProblem::new(format!("`{found}` stands where {expected} is expected"), range);
+                let problem = CelProblem::new(format!("found `{found}` where {expected} is expected"), range);
                 match found.as_str() {
                     "and" => problem.hint("write `&&`"),
                     "or" => problem.hint("write `||`"),
@@ -312,12 +312,12 @@ impl Parser<'_> {
             (CelToken::Ident, at) => (Arc::<str>::from(&self.lexer.text[at.clone()]), at),
             (CelToken::Literal(CelLiteral::Bool(_) | CelLiteral::Null) | CelToken::Mark("in"), at) => {
                 let word = &self.lexer.text[at.clone()];
-                let problem = CelProblem::new(format!("`{word}` is a word of the language, not a field"), at.clone());
+                let problem = CelProblem::new(format!("`{word}` is a reserved word, not a field"), at.clone());
                 return Err(problem.hint(format!("write [\"{word}\"]")));
             }
             (CelToken::Mark("?"), at) => {
-                let hint = "ask with has(a.b) first: has(a.b) ? a.b : 'other'";
-                return Err(CelProblem::new("`.?` is no operator", at.start.saturating_sub(1)..at.end).hint(hint));
+                let hint = "check with has(a.b) first: has(a.b) ? a.b : 'other'";
+                return Err(CelProblem::new("`.?` is not an operator", at.start.saturating_sub(1)..at.end).hint(hint));
             }
             (token, at) => return Err(self.unexpected(&token, at, "the name of a field")),
         };
@@ -423,7 +423,9 @@ impl Parser<'_> {
         }
         if self.next_is("{")? {
             let hint = "write a map: {\"name\": value}";
-            return Err(CelProblem::new(format!("messages such as `{name}{{…}}` cannot be made"), range).hint(hint));
+            return Err(
+                CelProblem::new(format!("messages such as `{name}{{…}}` cannot be constructed"), range).hint(hint)
+            );
         }
         self.make_syntax(CelSyntaxKind::Name(name.into()), range)
     }
@@ -431,5 +433,5 @@ impl Parser<'_> {
 
 fn too_deep(range: Range<usize>) -> Box<CelProblem> {
     let problem = CelProblem::new(format!("the expression nests deeper than {MAX_DEPTH}"), range);
-    problem.hint("a chain of operators counts too: compute a part of it in a step before")
+    problem.hint("a chain of operators counts too: compute a part of it in an earlier step")
 }

@@ -53,7 +53,7 @@ impl CelEvaluator<'_> {
             return Ok(if given.is_null() { CelValue::Object(NOTHING.clone()) } else { CelValue::from(given) });
         }
         let Some(iteration) = self.scope.iteration(self.env.loop_name.as_deref()) else {
-            return Err(missing_error("no such key: there is no loop around this expression"));
+            return Err(missing_error("no such key: this expression is not inside a loop"));
         };
         let index = i64::try_from(iteration.iteration_index).unwrap_or(i64::MAX);
         Ok(match bound {
@@ -111,7 +111,7 @@ impl CelEvaluator<'_> {
     fn require_step(&mut self, id: &str) -> Result<ResolvedStep, EvalError> {
         self.find_step(id)?.ok_or_else(|| {
             let error = missing_error(format!("no such key: the step `{id}` has not ended"));
-            error.with_hint(format!("depend on it, or ask first: has(steps.{id}) && …"))
+            error.with_hint(format!("depend on it, or check first: has(steps.{id}) && …"))
         })
     }
 
@@ -197,7 +197,9 @@ impl CelEvaluator<'_> {
             CelValue::Items(_) | CelValue::List(_) | CelValue::Stored(_) => {
                 error.with_hint(format!("take an item first: list[0].{field}, or list.map(e, e.{field})"))
             }
-            CelValue::Str(_) => error.with_hint("a text has no fields: let the step give a result by a resultSchema"),
+            CelValue::Str(_) => {
+                error.with_hint("a text has no fields: let the step return a result with a resultSchema")
+            }
             _ => error,
         }
     }
@@ -219,8 +221,8 @@ impl CelEvaluator<'_> {
         match text.and_then(|text| nearest(text, names.iter().map(|name| &**name))) {
             Some(close) => error.with_hint(format!("did you mean `{close}`?")),
             None => error.with_hint(match text {
-                Some(text) => format!("ask first whether it is there: has({}.{text})", self.source_text(of)),
-                None => format!("ask first whether it is there: key in {}", self.source_text(of)),
+                Some(text) => format!("check first whether it exists: has({}.{text})", self.source_text(of)),
+                None => format!("check first whether it exists: key in {}", self.source_text(of)),
             }),
         }
     }
@@ -249,7 +251,7 @@ impl CelEvaluator<'_> {
             Some(CelNumber::Double(at)) if at.fract() == 0.0 => None,
             _ => {
                 let message =
-                    format!("an item of `{}` is found by an int, not by {}", self.source_text(of), describe(&key));
+                    format!("an item of `{}` is selected by an int, not by {}", self.source_text(of), describe(&key));
                 return Err(type_error(message));
             }
         };
@@ -264,7 +266,7 @@ impl CelEvaluator<'_> {
             let items = if length == 1 { "item" } else { "items" };
             let message =
                 format!("index {} is out of bounds: `{}` has {length} {items}", format_key(&key), self.source_text(of));
-            type_error(message).with_hint("the first item has the index 0; ask for size(list) first")
+            type_error(message).with_hint("the first item has the index 0; check size(list) first")
         })
     }
 }

@@ -64,7 +64,8 @@ pub(super) fn parse_source(source: &Value) -> Result<(Arc<str>, CelEnvironment),
         Some(other) => Err(error(format!("`{key}` is a list of names, got {}", other.kind()), Some(key))),
     };
     let binds = names("binds")?.into_iter().map(|name| {
-        variable_from_name(&name).ok_or_else(|| error(format!("`{name}` is no name that can be bound"), Some("binds")))
+        variable_from_name(&name)
+            .ok_or_else(|| error(format!("`{name}` is not a name that can be bound"), Some("binds")))
     });
     let loop_name = match object.get("loop") {
         None | Some(Value::Null) => None,

@@ -65,7 +65,7 @@ pub(super) const TYPES: [(&str, CelType); 12] = [
 ];
 
 const NO_STRING_FUNCTIONS: &str =
-    "texts are not taken apart here: let the step give a result with fields, or use contains and matches";
+    "splitting texts is not supported: let the step return a result with fields, or use contains and matches";
 
 /// Functions of other languages, in lower case.
 const FOREIGN: [(&str, &str); 33] = [
@@ -74,34 +74,34 @@ const FOREIGN: [(&str, &str); 33] = [
     ("count", "write size(x), or size(list.filter(e, …))"),
     ("isempty", "write size(x) == 0"),
     ("empty", "write size(x) == 0"),
-    ("lower", "matches('(?i)word') does not look at letter case"),
-    ("upper", "matches('(?i)word') does not look at letter case"),
-    ("tolower", "matches('(?i)word') does not look at letter case"),
-    ("toupper", "matches('(?i)word') does not look at letter case"),
-    ("tolowercase", "matches('(?i)word') does not look at letter case"),
-    ("touppercase", "matches('(?i)word') does not look at letter case"),
-    ("lowerascii", "matches('(?i)word') does not look at letter case"),
-    ("upperascii", "matches('(?i)word') does not look at letter case"),
+    ("lower", "matches('(?i)word') ignores letter case"),
+    ("upper", "matches('(?i)word') ignores letter case"),
+    ("tolower", "matches('(?i)word') ignores letter case"),
+    ("toupper", "matches('(?i)word') ignores letter case"),
+    ("tolowercase", "matches('(?i)word') ignores letter case"),
+    ("touppercase", "matches('(?i)word') ignores letter case"),
+    ("lowerascii", "matches('(?i)word') ignores letter case"),
+    ("upperascii", "matches('(?i)word') ignores letter case"),
     ("includes", "write x in list for a list, text.contains(x) for a text"),
     ("any", "write list.exists(e, …)"),
     ("some", "write list.exists(e, …)"),
     ("every", "write list.all(e, …)"),
     ("find", "write list.filter(e, …)[0]"),
-    ("reduce", "there are all, exists, exists_one, map and filter"),
+    ("reduce", "the macros are all, exists, exists_one, map and filter"),
     ("foreach", "write list.map(e, …)"),
-    ("keys", "a macro over a map goes over its keys: m.map(k, k)"),
-    ("values", "a macro over a map goes over its keys: m.map(k, m[k])"),
-    ("now", "there is no clock: a condition must say the same whenever it is asked"),
-    ("env", "give it to the run as an input, and write inputs.name"),
+    ("keys", "a macro over a map iterates over its keys: m.map(k, k)"),
+    ("values", "a macro over a map iterates over its keys: m.map(k, m[k])"),
+    ("now", "there is no clock: a condition must give the same result at every evaluation"),
+    ("env", "pass it to the run as an input, and write inputs.name"),
     ("split", NO_STRING_FUNCTIONS),
     ("join", NO_STRING_FUNCTIONS),
     ("trim", NO_STRING_FUNCTIONS),
     ("replace", NO_STRING_FUNCTIONS),
     ("substring", NO_STRING_FUNCTIONS),
     ("indexof", NO_STRING_FUNCTIONS),
-    ("format", "texts are put together with +, numbers with string(n)"),
-    ("parse", "let the step give a result with fields: resultSchema"),
-    ("json", "let the step give a result with fields: resultSchema"),
+    ("format", "texts are concatenated with +, numbers after string(n)"),
+    ("parse", "let the step return a result with fields: resultSchema"),
+    ("json", "let the step return a result with fields: resultSchema"),
 ];
 
 pub(super) fn replacement_hint(name: &str) -> Option<&'static str> {

@@ -28,7 +28,7 @@ fn out_of_range() -> EvalError {
 }
 
 fn span_out_of_range() -> EvalError {
-    type_error("the duration is out of range: it may have some 292 years")
+    type_error("the duration is out of range: the limit is about 292 years")
 }
 
 impl CelTimestamp {
@@ -229,11 +229,11 @@ pub(super) fn time_component(name: &str, target: &CelValue, zone: Option<&CelVal
         (CelValue::Time(moment), _) => *moment,
         (CelValue::Span(span), None) => {
             let part = span.component(name).map(CelValue::Int);
-            return part.ok_or_else(|| type_error(format!("{name}() is of a timestamp, a duration has none")));
+            return part.ok_or_else(|| type_error(format!("{name}() needs a timestamp, a duration has none")));
         }
         (CelValue::Span(_), Some(_)) => return Err(type_error(format!("{name}() of a duration has no time zone"))),
         (other, _) => {
-            let message = format!("{name}() is of a timestamp, not of {}", describe(other));
+            let message = format!("{name}() needs a timestamp, not {}", describe(other));
             let error = type_error(message);
             return Err(match other.kind() {
                 Some(CelType::Str) => error.with_hint(format!("write timestamp(…).{name}()")),

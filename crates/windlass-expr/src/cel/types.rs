@@ -102,7 +102,7 @@ fn arithmetic(one: CelType, other: CelType) -> Result<Option<CelType>, Option<St
 pub(super) fn conversion_hint(one: CelType, other: CelType) -> Option<String> {
     match (one, other) {
         (CelType::Str, other) | (other, CelType::Str) if other.is_number() => {
-            Some(format!("turn one into the other: string(n), or {}(text)", other.name()))
+            Some(format!("convert one to the other: string(n), or {}(text)", other.name()))
         }
         (CelType::Int, CelType::Uint) | (CelType::Uint, CelType::Int) => Some("write int(x) or uint(x)".to_owned()),
         (CelType::Str, CelType::Bool) | (CelType::Bool, CelType::Str) => {

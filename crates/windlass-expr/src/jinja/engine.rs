@@ -32,8 +32,8 @@ static BASE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     env.set_syntax(syntax());
     env.set_formatter(|out, state, value| {
         if value.is_undefined() {
-            let error = EvalError::new(EvalErrorKind::Missing, "the template writes a value that is not there");
-            return Err(to_engine_error(error.with_hint("`| default(…)` says what it is then")));
+            let error = EvalError::new(EvalErrorKind::Missing, "the template uses a value that does not exist");
+            return Err(to_engine_error(error.with_hint("`| default(…)` provides a value for that case")));
         }
         let session = EvalSession::from_state(state);
         let count = |bytes: usize| {

@@ -108,7 +108,7 @@ fn strip(name: &str, value: &Inner, marks: Option<Arc<str>>, left: bool, right: 
 }
 
 fn session(state: &State) -> Result<Arc<EvalSession>, Error> {
-    EvalSession::from_state(state).ok_or_else(|| type_error("this is no place for it", None))
+    EvalSession::from_state(state).ok_or_else(|| type_error("this is not available here", None))
 }
 
 /// Converts to an integer: parses the digits of a string, truncates a float.
@@ -129,7 +129,7 @@ fn int(value: Inner, default: Option<Inner>) -> FilterResult {
         (Some(number), _) => Ok(number),
         (None, Some(default)) => Ok(default),
         (None, None) => {
-            let hint = "`int(0)` gives 0 for what is no number";
+            let hint = "`int(0)` gives 0 for a value that is not a number";
             Err(type_error(format!("`int` needs a number, got {}", describe(&value)), Some(hint)))
         }
     }
@@ -154,7 +154,7 @@ fn float(value: Inner, default: Option<Inner>) -> FilterResult {
         (Some(number), _) => Ok(Inner::from(number)),
         (None, Some(default)) => Ok(default),
         (None, None) => {
-            let hint = "`float(0)` gives 0 for what is no number";
+            let hint = "`float(0)` gives 0 for a value that is not a number";
             Err(type_error(format!("`float` needs a number, got {}", describe(&value)), Some(hint)))
         }
     }
@@ -335,8 +335,8 @@ fn require(value: Inner, name: Arc<str>) -> FilterResult {
         false => Ok(value),
         true => {
             let error =
-                EvalError::new(EvalErrorKind::Missing, format!("`{name}` gives nothing: there is no such value"));
-            Err(to_engine_error(error.with_hint("`| default(…)` says what it is then")))
+                EvalError::new(EvalErrorKind::Missing, format!("`{name}` has no result: there is no such value"));
+            Err(to_engine_error(error.with_hint("`| default(…)` provides a value for that case")))
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn add(env: &mut Environment<'static>) {
 }
 
 fn session(state: &State) -> Result<Arc<EvalSession>, Error> {
-    EvalSession::from_state(state).ok_or_else(|| type_error("this is no place for it", None))
+    EvalSession::from_state(state).ok_or_else(|| type_error("this is not available here", None))
 }
 
 /// Creates the requested number of lists, however few items there are.

@@ -380,7 +380,7 @@ impl JinjaLowering {
                 self.problem(escape.span(), "`autoescape` is not supported: nothing is escaped here", None);
             }
             Stmt::Do(action) => {
-                let hint = "values are not changed in a template; a rule of the task writes them".to_owned();
+                let hint = "values cannot be changed in a template; a rule of the task writes them".to_owned();
                 self.problem(action.span(), "`do` is not supported", Some(hint));
             }
         }
@@ -427,7 +427,7 @@ impl JinjaLowering {
             Expr::List(list) => self.targets(&list.items),
             Expr::Tuple(tuple) => self.targets(&tuple.items),
             other => {
-                let hint = "values are not changed in a template; a rule of the task writes them".to_owned();
+                let hint = "values cannot be changed in a template; a rule of the task writes them".to_owned();
                 self.problem(other.span(), "only a name can be set", Some(hint));
                 String::new()
             }

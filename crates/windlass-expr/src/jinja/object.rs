@@ -137,8 +137,8 @@ fn from_engine_at_depth(value: &Inner, session: &EvalSession, depth: usize) -> R
     }
     let to_error = |error: Error| from_engine_error(&error);
     match value.kind() {
-        ValueKind::Undefined => Err(EvalError::new(EvalErrorKind::Missing, "the expression gives nothing at all")
-            .with_hint("`| default(…)` says what it is then")),
+        ValueKind::Undefined => Err(EvalError::new(EvalErrorKind::Missing, "the expression has no value")
+            .with_hint("`| default(…)` provides a value for that case")),
         ValueKind::None => Ok(Value::Null),
         ValueKind::Bool => Ok(Value::Bool(value.is_true())),
         ValueKind::Number => number(value),
@@ -178,7 +178,7 @@ pub(super) fn constant(value: &Inner) -> Option<Value> {
 }
 
 fn no_value(value: &Inner) -> EvalError {
-    EvalError::new(EvalErrorKind::Type, format!("the expression gives a {}, which is no value", value.kind()))
+    EvalError::new(EvalErrorKind::Type, format!("the expression gives a {}, which is not a value", value.kind()))
 }
 
 fn number(value: &Inner) -> Result<Value, EvalError> {
@@ -189,8 +189,9 @@ fn number(value: &Inner) -> Result<Value, EvalError> {
         return Ok(Value::Big(value.to_string().into()));
     }
     let float = f64::try_from(value.clone()).ok().and_then(Value::float);
-    float
-        .ok_or_else(|| EvalError::new(EvalErrorKind::Type, format!("the expression gives {value}, which is no number")))
+    float.ok_or_else(|| {
+        EvalError::new(EvalErrorKind::Type, format!("the expression gives {value}, which is not a number"))
+    })
 }
 
 /// Returns the type error of a filter.

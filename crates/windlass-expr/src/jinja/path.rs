@@ -177,7 +177,7 @@ impl JinjaPath {
         let error = EvalError::new(EvalErrorKind::Missing, message);
         match nearest(&self.name, names.iter().map(|name| &**name)) {
             Some(close) => error.with_hint(format!("did you mean `{close}`?")),
-            None => error.with_hint(format!("`{} | default(…)` says what it is when it is missing", self.name)),
+            None => error.with_hint(format!("`{} | default(…)` provides a value when it is missing", self.name)),
         }
     }
 
@@ -202,7 +202,7 @@ pub(super) fn missing_error(before: &str, value: &Value, step: &JinjaStep) -> Ev
         }
         (Value::Null, JinjaStep::Key(key)) => {
             let error = EvalError::new(EvalErrorKind::Missing, format!("`{before}` is null and has no `{key}`"));
-            error.with_hint(format!("`{before}.{key} | default(…)` says what it is then"))
+            error.with_hint(format!("`{before}.{key} | default(…)` provides a value for that case"))
         }
         (Value::List(items), JinjaStep::Index(index)) => {
             let message = format!("`{before}` has no item {index}; it has {} items", items.len());
@@ -221,7 +221,7 @@ pub(super) fn missing_error(before: &str, value: &Value, step: &JinjaStep) -> Ev
 
 fn no_property<'a>(before: &str, key: &str, keys: impl Iterator<Item = &'a str> + Clone) -> EvalError {
     let mut message = match before {
-        "output_select" => format!("`output_select` wants `{key}`, and the result has no such property"),
+        "output_select" => format!("`output_select` selects `{key}`, but the result has no such property"),
         _ => format!("`{before}` has no property `{key}`"),
     };
     match keys.clone().next() {
@@ -233,8 +233,8 @@ fn no_property<'a>(before: &str, key: &str, keys: impl Iterator<Item = &'a str> 
         before.strip_prefix("output_select").is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
     match nearest(key, keys) {
         Some(close) => error.with_hint(format!("did you mean `{close}`?")),
-        None if selecting => error.with_hint("select what is there, or leave it out of `output_select`"),
-        None => error.with_hint(format!("`{before}.{key} | default(…)` says what it is when it is missing")),
+        None if selecting => error.with_hint("select an existing property, or leave it out of `output_select`"),
+        None => error.with_hint(format!("`{before}.{key} | default(…)` provides a value when it is missing")),
     }
 }
 

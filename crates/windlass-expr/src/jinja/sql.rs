@@ -65,7 +65,7 @@ pub fn split_sql(text: &str) -> Result<Vec<SqlStatement>, Vec<CompileError>> {
                     Ok(found) => {
                         let raw = found.iter().flat_map(|one| &one.raw).next();
                         if let (Some(raw), true) = (raw, around.is_some()) {
-                            problems.push(problem("raw text cannot stand in a loop", RAW_HINT, raw.clone()));
+                            problems.push(problem("raw text is not allowed in a loop", RAW_HINT, raw.clone()));
                         }
                         statements
                             .extend(found.into_iter().map(|one| SqlStatement { for_each: around.clone(), ..one }));
@@ -178,7 +178,7 @@ const TYPES: [&str; 12] = [
     "bytea",
     "boolean",
 ];
-const RAW_HINT: &str = "a name that is computed needs `| raw`, which lets the text in as it is";
+const RAW_HINT: &str = "a computed name needs `| raw`, which inserts the text unescaped";
 
 impl Splitter<'_> {
     fn run(&mut self) {
@@ -294,7 +294,7 @@ impl Splitter<'_> {
         let after_word = self.statement.sql.trim_end().ends_with(|c: char| c.is_alphanumeric());
         let table = last == "from" && self.depth == 0 && one_before != "distinct";
         if after_word && (table || NAMES_FOLLOW.contains(&last.as_str())) {
-            let message = format!("after `{}` comes a name, and a value cannot be one", last.to_uppercase());
+            let message = format!("`{}` is followed by a name, and a value cannot be one", last.to_uppercase());
             self.problems.push(problem(&message, RAW_HINT, hole.range.clone()));
         }
         let param = self.param(&hole, false);
@@ -343,7 +343,7 @@ impl Splitter<'_> {
         }
         if !prefix.is_empty() && !escapes {
             let range = first_hole(&content);
-            let message = format!("a value cannot stand in a literal with the prefix `{prefix}`");
+            let message = format!("a value cannot be used in a literal with the prefix `{prefix}`");
             self.problems.push(problem(&message, "write it without the prefix and cast it", range));
         }
         let opening = if escapes {
@@ -357,7 +357,7 @@ impl Splitter<'_> {
             _ => None,
         });
         if let (true, Some(range)) = (escapes, escaped) {
-            self.problems.push(problem("a backslash stands right before a template", "write it twice", range));
+            self.problems.push(problem("a backslash directly precedes a template", "write it twice", range));
         }
         self.bind_literal(&content, opening, str::to_owned);
     }
@@ -398,8 +398,8 @@ impl Splitter<'_> {
             return self.verbatim(&tag, &content, &tag);
         }
         if matches!(self.word_before().as_deref(), Some("do" | "as")) {
-            let hint = "give it to the code as an argument, or let it in with `| raw`";
-            self.problems.push(problem("a value cannot stand in a block of code", hint, first_hole(&content)));
+            let hint = "pass it to the code as an argument, or insert it unescaped with `| raw`";
+            self.problems.push(problem("a value cannot be used in a block of code", hint, first_hole(&content)));
         }
         self.bind_literal(&content, "'", |text| text.replace('\'', "''"));
     }
@@ -453,8 +453,8 @@ impl Splitter<'_> {
 
     fn reject_raw(&mut self, hole: &Hole) {
         if hole.raw {
-            let message = "raw text and values cannot stand in one literal";
-            self.problems.push(problem(message, "put the parts together with `||`", hole.range.clone()));
+            let message = "raw text and values cannot be combined in one literal";
+            self.problems.push(problem(message, "concatenate the parts with `||`", hole.range.clone()));
         }
     }
 
@@ -562,7 +562,7 @@ impl Splitter<'_> {
         if self.has_own_placeholder && !statement.params.is_empty() {
             let hint = "write the value itself as a template; it gets its own number";
             let range = statement.params[0].range.clone();
-            self.problems.push(problem("templates and `$1` cannot stand in one statement", hint, range));
+            self.problems.push(problem("templates and `$1` cannot be combined in one statement", hint, range));
         }
         if self.has_content {
             statement.sql = statement.sql.trim().to_owned();

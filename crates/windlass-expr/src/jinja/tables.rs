@@ -189,16 +189,16 @@ pub(super) fn unknown_message(kind: CallableKind, name: &str) -> (String, Option
 
 fn replacement_hint(kind: CallableKind, name: &str) -> Option<&'static str> {
     Some(match (kind, name) {
-        (CallableKind::Filter, "raw") => "`raw` stands at the end of a template in SQL text only",
+        (CallableKind::Filter, "raw") => "`raw` is allowed only at the end of a template in SQL text",
         (CallableKind::Filter, "from_json" | "parse_json" | "loads") => "it is called `fromjson`",
         (CallableKind::Filter, "to_json" | "json" | "dumps") => "it is called `tojson`",
-        (CallableKind::Filter, "random" | "shuffle") => "a run must be repeatable: nothing is random here but `uuid()`",
+        (CallableKind::Filter, "random" | "shuffle") => "a run must be repeatable: only `uuid()` is random",
         (CallableKind::Test, "null" | "nil") => "write `is none`",
         (CallableKind::Function, "utcnow" | "today" | "datetime" | "time") => {
             "`now()` is the time of this step of the run"
         }
         (CallableKind::Function, "namespace") => {
-            "values are not changed in a template; use filters, or write them with a rule"
+            "values cannot be changed in a template; use filters, or write them with a rule"
         }
         (CallableKind::Function, "len") => "write `x | length`",
         (CallableKind::Function, "str") => "write `x | string`",
@@ -208,8 +208,8 @@ fn replacement_hint(kind: CallableKind, name: &str) -> Option<&'static str> {
         (
             CallableKind::Method,
             "append" | "extend" | "insert" | "pop" | "update" | "remove" | "clear" | "setdefault" | "sort",
-        ) => "values are not changed in a template: write `list + [item]`, or let a rule of the task write it",
-        (CallableKind::Method, "format") => "put the parts together with `~`",
+        ) => "values cannot be changed in a template: write `list + [item]`, or let a rule of the task write it",
+        (CallableKind::Method, "format") => "concatenate the parts with `~`",
         (CallableKind::Method, "length" | "len" | "size") => "write `x | length`",
         _ => return None,
     })

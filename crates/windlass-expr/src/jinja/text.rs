@@ -69,7 +69,7 @@ pub(super) fn compile_condition(text: &str, lenient: bool) -> Result<CompiledTex
     let plain = |statement: &Stmt<'_>| matches!(statement, Stmt::EmitRaw(_) | Stmt::EmitExpr(_));
     if statements.iter().all(plain) {
         let hint = "write the whole condition inside one {{ … }}".to_owned();
-        return Err(vec![problem("text stands around the template of a condition", hint, 0..text.len())]);
+        return Err(vec![problem("there is text around the template of a condition", hint, 0..text.len())]);
     }
     compile_template(statements, lenient)
 }
@@ -109,7 +109,7 @@ fn check_bounds(text: &str) -> Result<(), Vec<JinjaProblem>> {
         if links > MAX_LINKS || statements > MAX_STATEMENTS {
             let range = span.start_offset as usize..span.end_offset as usize;
             let message = format!("more than {MAX_LINKS} operators in one template, or {MAX_STATEMENTS} statements");
-            let hint = Some("compute parts of it in steps before".to_owned());
+            let hint = Some("compute parts of it in earlier steps".to_owned());
             return Err(vec![JinjaProblem { message, hint, range }]);
         }
     }
@@ -190,7 +190,7 @@ pub(super) fn syntax_problem(error: &Error, text: &str) -> JinjaProblem {
             Some("a template is closed with `}}`, a statement with `%}`".to_owned())
         }
         detail if detail.contains("unknown statement") => {
-            Some("there are if, for, set, with, filter and raw".to_owned())
+            Some("the statements are if, for, set, with, filter and raw".to_owned())
         }
         detail if detail.contains("unexpected") && text[range.start..].starts_with('=') => {
             Some("two values are compared with `==`".to_owned())

@@ -206,7 +206,7 @@ impl WdlCompiler {
         };
         if function.loop_condition_only && !self.lenient {
             let hint = "elsewhere use actions('name')".to_owned();
-            let message = format!("`{}` stands in the condition of a loop only", function.name);
+            let message = format!("`{}` is allowed only in the condition of a loop", function.name);
             self.error(message, Some(hint), range);
             return None;
         }

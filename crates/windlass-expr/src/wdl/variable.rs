@@ -97,7 +97,7 @@ fn unknown_variable(context: &WdlContext, name: &VariableName, input: &Value) ->
     if let Some(iteration) = context.scope.iteration(None) {
         message += &format!("; the loop `{}` has loopIndex, loopCount, loopResult, item", iteration.loop_name);
     } else if name.field.is_some() {
-        message += ": no loop is around it";
+        message += ": it is not inside a loop";
     }
     if let Some(map) = input.as_map().filter(|map| !map.is_empty()) {
         message += &format!("; the run's input has {}", format_names(map));

@@ -194,9 +194,10 @@ fn task(plan: &Plan, task: &Task, out: &mut String) {
         }
         Action::Post(post) => write!(out, " posts to {}", expression(plan, post.to)),
         Action::PublishEvent { kind, data } => write!(out, " tells {kind} {}", expression(plan, *data)),
-        Action::Reply { value, good } => {
-            let good = good.map(|good| format!(" good if {}", expression(plan, good))).unwrap_or_default();
-            write!(out, " replies {}{good}", expression(plan, *value))
+        Action::Reply { value, success } => {
+            let success =
+                success.map(|success| format!(" success if {}", expression(plan, success))).unwrap_or_default();
+            write!(out, " replies {}{success}", expression(plan, *value))
         }
         Action::End { status, error } => {
             let error = error.map(|error| format!(" {}", expression(plan, error))).unwrap_or_default();

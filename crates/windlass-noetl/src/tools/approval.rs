@@ -39,7 +39,7 @@ impl NoetlCompiler<'_> {
         let text = expect_text(node, "`signal`", &mut self.diagnostics)?.text.trim();
         if text.is_empty() || expr::is_template(text) {
             let message = format!("the name of a signal cannot be {}", node.describe());
-            self.error(codes::BAD_VALUE, node.span, message, "write it down, such as `signal: paid`");
+            self.error(codes::BAD_VALUE, node.span, message, "write a literal, such as `signal: paid`");
             return None;
         }
         Some(text.into())

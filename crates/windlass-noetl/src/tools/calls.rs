@@ -17,8 +17,8 @@ impl NoetlCompiler<'_> {
         let own = self.one_of(inputs, &["input", "payload", "args", "workload"]).map(|(_, node)| node);
         self.input_timeout(inputs);
         for (name, hint) in [
-            ("version", "the file that is found when this one is compiled is pinned"),
-            ("poll_interval", "the end of the child is told, not asked for"),
+            ("version", "the playbook is resolved and pinned when this file is compiled"),
+            ("poll_interval", "the engine is notified of the child's end and does not poll"),
         ] {
             if let Some((key, _)) = inputs.object.take_entry(name) {
                 self.no_effect(key.span, format!("`{name}` has no effect"), hint);
@@ -62,7 +62,12 @@ impl NoetlCompiler<'_> {
     fn return_step(&mut self, node: &SyntaxNode) -> Option<String> {
         let step = expect_text(node, "`return_step`", &mut self.diagnostics)?.text.trim();
         if step.is_empty() || step.contains('#') || expr::is_template(step) {
-            self.error(codes::BAD_VALUE, node.span, "`return_step` is no name of a step", "name a step of the child");
+            self.error(
+                codes::BAD_VALUE,
+                node.span,
+                "`return_step` is not the name of a step",
+                "name a step of the child",
+            );
             return None;
         }
         Some(step.to_owned())
@@ -74,7 +79,7 @@ impl NoetlCompiler<'_> {
         let mut found = Vec::new();
         let known = expr::single_expression(template).is_some_and(|inner| self.possible_texts(inner, &mut found));
         if !known {
-            let message = "which playbooks this may call cannot be seen in the file";
+            let message = "the playbooks that this may call cannot be determined from the file";
             let hint = "give the path as `'a' if … else 'b'`, or as a key of `workload` with a default";
             self.warning(codes::OUTSIDE_NAME, span, message, hint);
         }

@@ -58,7 +58,7 @@ const UNSUPPORTED_KINDS: [(&str, &str); 20] = [
     ("mcp", "call the server with `http`"),
     ("nats", "use `shell` with its command line, or `python`"),
     ("provider", "name a credential with `auth: alias`"),
-    ("result_fetch", "templates read stored results by themselves"),
+    ("result_fetch", "templates load stored results automatically"),
     ("rhai", "use `python`"),
     ("script", "use `shell` or `python`"),
     ("secrets", "name a credential with `auth: alias`; it is looked up on the worker"),
@@ -162,7 +162,7 @@ impl NoetlCompiler<'_> {
                 codes::NOT_SUPPORTED,
                 action.span,
                 message,
-                "results are kept by themselves; only `get` is there",
+                "results are stored automatically; only `get` is supported",
             );
             return None;
         }
@@ -237,12 +237,8 @@ impl NoetlCompiler<'_> {
         let hint = did_you_mean(&alias, known.iter().map(String::as_str))
             .unwrap_or_else(|| format!("set {} before the run reaches it", crate::keychain::env_variable(&alias)));
         self.push(
-            Diagnostic::warning(
-                codes::UNKNOWN_ALIAS,
-                node.span,
-                format!("nothing is known of the credential `{alias}`"),
-            )
-            .with_hint(hint),
+            Diagnostic::warning(codes::UNKNOWN_ALIAS, node.span, format!("the credential `{alias}` is not configured"))
+                .with_hint(hint),
         );
     }
 

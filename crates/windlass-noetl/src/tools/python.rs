@@ -22,7 +22,7 @@ impl NoetlCompiler<'_> {
         if let Some((key, node)) = inputs.object.take_entry("auth")
             && node.as_map().is_none_or(|entries| !entries.is_empty())
         {
-            let hint = "let a task of kind `postgres` or `http` do what needs the credential";
+            let hint = "use a task of kind `postgres` or `http` for the call that needs the credential";
             self.error(codes::NOT_SUPPORTED, key.span, "code gets no credentials", hint);
         }
         let libs = self.libs(inputs);
@@ -55,8 +55,11 @@ impl NoetlCompiler<'_> {
         let given = given.filter(|given| !matches!(given.kind, SyntaxNodeKind::Null));
         let found = source::scan(written);
         for range in &found.in_texts {
-            let message = format!("a template inside a text of the code stays as it is: `{}`", &written[range.clone()]);
-            let hint = "pass the value under `input`, and put the text together in the code";
+            let message = format!(
+                "a template inside a string literal of the code is not evaluated: `{}`",
+                &written[range.clone()]
+            );
+            let hint = "pass the value under `input`, and build the string in the code";
             self.no_effect(span_at(range), message, hint);
         }
         let names: Vec<String> =
@@ -116,7 +119,7 @@ impl NoetlCompiler<'_> {
                     match plain(&alias.text) && module.split('.').all(plain) {
                         true => libs.push((alias.clone(), text(module, alias.span))),
                         false => {
-                            let message = format!("`{module}` is no module");
+                            let message = format!("`{module}` is not a module name");
                             self.error(codes::BAD_VALUE, alias.span, message, "write `libs: {name: module}`");
                         }
                     }

@@ -24,7 +24,7 @@ impl NoetlCompiler<'_> {
         let input = merged_input(inputs, own);
         // The function gets its input unchanged: no secret in it would be opened.
         if crate::keychain::mentions_secret(&input) {
-            let hint = "let the function get its own, from the program that it is part of";
+            let hint = "let the function read its own secrets from the program that contains it";
             self.error(codes::SECRET, input.span, "a function in Rust gets no secrets of the keychain", hint);
             return None;
         }

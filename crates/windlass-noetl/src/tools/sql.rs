@@ -73,10 +73,11 @@ impl NoetlCompiler<'_> {
         // A text that is nothing but a template can only be the statement itself: as a parameter it would not be SQL.
         let is_whole = expr::single_expression(source).is_some_and(|inner| !inner.ends_with("raw"));
         if is_whole {
-            let message = "the whole statement is a template: whoever gives its value says what is run";
+            let message = "the whole statement is a template: the provider of its value decides what is executed";
             // A key of `workload` is the author's own text, unless the caller of the run overrides it.
             if self.workload_text(source).is_none() {
-                let hint = "write the statement here, with templates for its values, or let it in with `| raw`";
+                let hint =
+                    "write the statement here, with templates for its values, or insert it unescaped with `| raw`";
                 self.error(codes::RAW_SQL, node.span, message, hint);
                 return None;
             }
@@ -89,7 +90,7 @@ impl NoetlCompiler<'_> {
         }
         if let Some((key, _)) = params {
             let hint = "write $1, $2, … in the statement, or templates, not both";
-            self.error(codes::CONFLICT, key.span, "`params` beside templates in the statement", hint);
+            self.error(codes::CONFLICT, key.span, "`params` and templates in one statement", hint);
         }
         let span_at = |range: std::ops::Range<usize>| match &node.kind {
             SyntaxNodeKind::Str(text) => text.span_of(range, node.span),
@@ -106,8 +107,13 @@ impl NoetlCompiler<'_> {
             }
         };
         for raw in split.iter().flat_map(|one| &one.raw) {
-            let message = "this goes into the statement as it is: whoever gives its value can change the statement";
-            self.warning(codes::RAW_SQL, span_at(raw.clone()), message, "leave `raw` out, so that it becomes a value");
+            let message = "this is inserted unescaped: the provider of its value can change the statement";
+            self.warning(
+                codes::RAW_SQL,
+                span_at(raw.clone()),
+                message,
+                "leave `raw` out, so that it is bound as a value",
+            );
         }
         let mut entries = Vec::new();
         for group in split.chunk_by(|one, next| one.for_each.is_some() && one.for_each == next.for_each) {

@@ -289,8 +289,11 @@ impl Workers for LocalAdapter {
 
 impl Children for LocalAdapter {
     fn start_child(&mut self, child: ChildStart) {
-        let error =
-            windlass_core::ErrorInfo::new("NoChildren", "tool", "a run in memory alone cannot start child runs");
+        let error = windlass_core::ErrorInfo::new(
+            "NoChildren",
+            "tool",
+            "an in-memory run without an engine cannot start child runs",
+        );
         let outcome = windlass_core::TaskOutcome::failure(error);
         self.send_event(TickKind::CallResult { call: child.call, status: windlass_core::Status::Failed, outcome });
     }

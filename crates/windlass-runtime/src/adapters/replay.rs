@@ -115,12 +115,13 @@ impl Journal for ReplayAdapter {
         };
         if entry.tick != *tick {
             let (was, is) = (entry.tick.kind.name(), tick.kind.name());
-            return self.record_divergence(format!("tick {} was {was}; the replay comes to {is}", state.ticks));
+            return self
+                .record_divergence(format!("tick {} is {was} in the journal; the replay produces {is}", state.ticks));
         }
         if entry.digest != codec::digest(&output.commands) {
             let name = tick.kind.name();
             return self.record_divergence(format!(
-                "replaying tick {} ({name}) asks for other things than it did when it was journaled",
+                "replaying tick {} ({name}) produces other commands than the journal records",
                 state.ticks
             ));
         }
@@ -130,7 +131,7 @@ impl Journal for ReplayAdapter {
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         self.blobs.extend(blobs.take_fresh());
         if state.result().is_some() && self.reduced < self.entries.len() {
-            self.record_divergence(format!("the replay ends after tick {}; the journal goes on", state.ticks));
+            self.record_divergence(format!("the replay ends after tick {}; the journal continues", state.ticks));
         }
         match self.divergence.take() {
             Some(why) => Err(RuntimeError::Quarantined { run: state.run.id.to_string(), why }),

@@ -203,7 +203,7 @@ impl RunOutbox {
     /// in a process that has lost the parent.
     fn child_cancel_message(&self, key: &EffectKey, at: Timestamp) -> InboxRow {
         let request = codec::cancel_request_id(&self.options.run);
-        let reason = "its parent no longer wants it".into();
+        let reason = "cancelled by its parent run".into();
         let tick = TickKind::CancelRun { reason, request: Some(request.clone()), by_caller: true };
         let run = codec::child_id(&self.options.run, key).into();
         InboxRow { run, request_id: request, body: codec::encode(&tick), at }

@@ -358,7 +358,7 @@ impl SourceRun {
         match watch.is_some_and(|watch| watch.has_stopped()) {
             true => Ok(image.state),
             false => {
-                let why = format!("its tick {} does not come to what it came to when it was looked at", at.tick);
+                let why = format!("tick {} changed between planning the fork and executing it", at.tick);
                 Err(RuntimeError::Quarantined { run: self.row.run.to_string(), why })
             }
         }

@@ -381,7 +381,7 @@ impl RuntimeEngine {
         for (name, pinned) in &plan.pins {
             let is_known = self.inner.programs().contains_key(pinned);
             if !is_known && self.inner.store.plan(pinned)?.is_none() {
-                let why = format!("its definition `{name}` ({pinned}) has not been added");
+                let why = format!("its definition `{name}` ({pinned}) is not registered");
                 return Err(windlass_core::PlanError(why).into());
             }
         }

@@ -27,7 +27,8 @@ pub fn quarantine_reason(row: &RunRow) -> Option<ErrorInfo> {
         return None;
     }
     let report = row.result.as_ref().and_then(|bytes| codec::decode::<FinalReport>(bytes, "the reason").ok());
-    let unknown = || ErrorInfo::new(CODE, "quarantined", "its journal and the program disagree");
+    let message = "replaying the journal gives a different result than the one recorded";
+    let unknown = || ErrorInfo::new(CODE, "quarantined", message);
     Some(report.and_then(|report| report.error).unwrap_or_else(unknown))
 }
 
@@ -97,7 +98,7 @@ impl EngineInner {
         if poisoned && verdicts.first() == Some(&BatchVerdict::Committed) {
             self.recovery().quarantined += 1;
             self.publish_change(&row.run, RunStatus::Quarantined);
-            error!(run = &*row.run, why, "quarantined");
+            error!(run = &*row.run, reason = why, "quarantined");
         }
         Ok(())
     }
@@ -113,7 +114,7 @@ impl EngineInner {
             return;
         }
         if let Err(failure) = self.release_or_quarantine(&row, owner_epoch, error) {
-            warn!(why = %failure, "trouble");
+            warn!(error = %failure, "quarantine failed");
         }
     }
 }
@@ -124,7 +125,7 @@ fn quarantine_report(why: &str) -> FinalReport {
     FinalReport {
         status: Status::Failed,
         output: Value::Null,
-        error: Some(error.hint("look at it with `windlass replay`; `windlass resume` tries it again")),
+        error: Some(error.hint("inspect it with `windlass replay`; `windlass resume` retries it")),
         reply: None,
         steps: Vec::new(),
         events: 0,
@@ -147,6 +148,6 @@ pub(super) async fn catch_panic<T>(
 
 pub(super) fn panic_error(run: &Arc<str>, panic: &(dyn Any + Send)) -> RuntimeError {
     let message = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    let why = format!("the engine has a defect and stopped: {}", message.unwrap_or("it did not say why"));
+    let why = format!("internal error: the control loop panicked: {}", message.unwrap_or("no message"));
     RuntimeError::Quarantined { run: run.to_string(), why }
 }

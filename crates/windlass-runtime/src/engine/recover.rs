@@ -109,7 +109,7 @@ pub(super) async fn keep_recovering(engine: Weak<EngineInner>) {
             Ok(()) => SCAN_INTERVAL,
             Err(RuntimeError::Closing) => return,
             Err(error) => {
-                warn!(why = %error, "trouble");
+                warn!(%error, "recovery failed");
                 (pause * 2).clamp(INITIAL_RETRY_DELAY, SCAN_INTERVAL)
             }
         };
@@ -150,8 +150,8 @@ impl EngineInner {
             let (reloaded, quarantined) = (now.reloaded - before.reloaded, now.quarantined - before.quarantined);
             // Each of them was logged. The rest belongs to another process by now.
             let postponed = now.postponed - before.postponed;
-            let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            info!(runs = reloaded, set_aside = quarantined, postponed, took_ms, "recovered");
+            let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            info!(runs = reloaded, quarantined, postponed, duration_ms, "recovered");
         }
         if first {
             self.recovery().duration = Some(begun.elapsed());
@@ -167,7 +167,7 @@ impl EngineInner {
         if suspects.is_empty() {
             return Ok(());
         }
-        warn!(runs = suspects.len(), "suspects");
+        warn!(runs = suspects.len(), "suspect runs");
         suspects.sort_by_key(|suspect| suspect.crash_record.times);
         let mut suspects = suspects.as_slice();
         while let Some(first) = suspects.first() {
@@ -298,7 +298,7 @@ impl EngineInner {
         }
         let ClaimResult::Owned { owner_epoch } = self.store.claim(run, &self.owner.name)? else { return Ok(()) };
         let Some(row) = self.store.run(run)? else { return Ok(()) };
-        let why = format!("the process has died {crashes} times in a row soon after the run was brought back");
+        let why = format!("the process crashed {crashes} times in a row soon after this run was reloaded");
         self.release_or_quarantine(&row, owner_epoch, &RuntimeError::Quarantined { run: run.to_string(), why })?;
         self.remove_crash_records(vec![run.clone()])
     }
@@ -346,7 +346,7 @@ impl EngineInner {
             Ok(claims) => claims,
             Err(RuntimeError::Closing) => return 0,
             Err(error) => {
-                warn!(why = %error, "trouble");
+                warn!(%error, "reload failed");
                 return 0;
             }
         };
@@ -463,7 +463,7 @@ impl EngineInner {
     fn postpone_for_newer_version(&self, run: &Arc<str>, error: &RuntimeError) {
         let postponed = PostponedReload { times: 0, until: Instant::now() + MAX_POSTPONE_DELAY };
         if self.postponed().insert(run.clone(), postponed).is_none() {
-            warn!(run = &**run, why = %error, "postponed");
+            warn!(run = &**run, %error, "postponed");
         }
     }
 
@@ -480,7 +480,7 @@ impl EngineInner {
         postponed.insert(run.clone(), PostponedReload { times: times + 1, until: Instant::now() + wait });
         drop(postponed);
         self.recovery().postponed += 1;
-        warn!(run = &**run, why = %error, "postponed");
+        warn!(run = &**run, %error, "postponed");
     }
 
     /// Runs work on a thread that may block on the disk.

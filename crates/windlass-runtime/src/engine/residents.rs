@@ -136,7 +136,8 @@ impl EngineInner {
                 Ok(Some(error)) => Err(error),
                 Ok(None) => Ok(()),
                 Err(_) => {
-                    Err(RuntimeError::Quarantined { run: run.to_string(), why: "the engine has a defect".to_owned() })
+                    let why = "internal error: the control loop panicked".to_owned();
+                    Err(RuntimeError::Quarantined { run: run.to_string(), why })
                 }
             },
         }
@@ -195,13 +196,13 @@ impl EngineInner {
         parent: Option<&Arc<str>>,
         exit: Result<LoopExit, RuntimeError>,
     ) -> Option<RuntimeError> {
-        let exit_name = match &exit {
+        let exit_kind = match &exit {
             Ok(LoopExit::Ended(_)) => "ended",
             Ok(LoopExit::Evicted) => "evicted",
             Ok(LoopExit::Closed) => "closed",
             Err(_) => "failed",
         };
-        debug!(run = &**run, exit_name, "run left memory");
+        debug!(run = &**run, exit = exit_kind, "run left memory");
         match exit {
             Ok(LoopExit::Ended(_)) => None,
             Ok(LoopExit::Evicted) => {
@@ -400,9 +401,9 @@ impl EngineInner {
     fn report_child_not_started(&self, parent: &Arc<str>, call: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
         let info = match error {
             RuntimeError::CallDepth { .. } => ErrorInfo::new("CallDepth", "limit", error.to_string())
-                .hint("look at the call that never stops, or raise `max_call_depth`"),
+                .hint("check for a call that recurses without end, or raise `max_call_depth`"),
             RuntimeError::ChildExists(_) => ErrorInfo::new("ChildExists", "call", error.to_string())
-                .hint("the ids of child runs begin with that of their parent: start the parent under another id"),
+                .hint("the ids of child runs start with the id of their parent: start the parent under another id"),
             other => ErrorInfo::new("ChildNotStarted", "call", other.to_string()),
         };
         let outcome = windlass_core::TaskOutcome::failure(info);

@@ -199,7 +199,7 @@ fn decode_snapshot(bytes: &[u8]) -> Result<PortableSnapshot, RuntimeError> {
     }
     match body.split_at_checked(blake3::OUT_LEN) {
         Some((sum, body)) if blake3::hash(body).as_bytes().as_slice() == sum => codec::decode(body, "a snapshot"),
-        _ => Err(damaged("its bytes are not those that were written".to_owned())),
+        _ => Err(damaged("its checksum does not match".to_owned())),
     }
 }
 

@@ -12,8 +12,8 @@ use crate::codec::{self, TickEntry};
 /// The number of journal rows read per batch.
 const ROW_BATCH_SIZE: u32 = 64;
 
-/// The event fields that contain an error.
-const ERROR_FIELDS: [&str; 2] = ["error", "because"];
+/// The event field that contains an error.
+const ERROR_FIELD: &str = "error";
 
 /// A run's events in order, each once, as far as the store has them.
 pub struct StoredEvents {
@@ -126,14 +126,14 @@ fn event_with_run_hints(run: &str, event: &Event) -> Value {
 
 /// Reports whether a field may be an error with a hint, or contain one.
 fn has_hint(key: &str, value: &Value) -> bool {
-    matches!(value, Value::Map(_)) && (key == "outcome" || ERROR_FIELDS.contains(&key))
+    matches!(value, Value::Map(_)) && (key == "outcome" || key == ERROR_FIELD)
 }
 
 /// Fills the run id into an error's hint, also if the error is inside an outcome.
 fn fill_hint(run: &str, key: &str, value: &Value) -> Value {
     let inner = match (key, value) {
-        ("outcome", Value::Map(_)) => "error",
-        (key, Value::Map(_)) if ERROR_FIELDS.contains(&key) => "hint",
+        ("outcome", Value::Map(_)) => ERROR_FIELD,
+        (ERROR_FIELD, Value::Map(_)) => "hint",
         _ => return value.clone(),
     };
     let Some((mut map, found)) = value.as_map().cloned().zip(value.get(inner)) else { return value.clone() };

@@ -247,8 +247,8 @@ pub fn iteration_value(run: &str, iteration: &IterationRecord) -> Value {
     map.insert("iteration", iteration.index);
     map.insert("status", iteration.status.as_str());
     map.insert("started_at", iteration.started_at.to_string());
-    map.insert("duration", iteration.duration.as_ms());
-    map.insert("conditionResult", iteration.condition);
+    map.insert("duration_ms", iteration.duration.as_ms());
+    map.insert("condition_result", iteration.condition);
     map.insert("result", iteration.result.clone());
     if let Some(error) = &iteration.error {
         map.insert("error", with_run_hint(error.clone(), run).to_value());

@@ -31,24 +31,23 @@ use windlass_core::{ErrorInfo, START_EVENT, SignalDelivery};
 pub fn undelivered_signal_note(
     delivery: SignalDelivery,
     name: &str,
-    place: Option<&str>,
+    step: Option<&str>,
 ) -> Option<(&'static str, String)> {
-    match (delivery, place) {
+    match (delivery, step) {
         (SignalDelivery::Delivered, _) => None,
         (SignalDelivery::Buffered, _) => {
-            Some(("kept", format!("nothing waits for `{name}` now: it is kept until something does")))
+            Some(("buffered", format!("no node waits for `{name}` yet; the signal is buffered")))
         }
-        (SignalDelivery::Dropped, Some(place)) => Some((
-            "dropped",
-            format!("`{place}` does not wait for `{name}` now, and nobody else hears it: it changes nothing"),
-        )),
+        (SignalDelivery::Dropped, Some(step)) => {
+            Some(("dropped", format!("`{step}` does not wait for `{name}`; the signal was dropped")))
+        }
         (SignalDelivery::Dropped, None) if name == START_EVENT => {
-            Some(("dropped", format!("`{name}` is how a run begins, and this one has: it changes nothing")))
+            let note = format!("`{name}` starts a run, and this run has already started; the signal was dropped");
+            Some(("dropped", note))
         }
-        (SignalDelivery::Dropped, None) => Some((
-            "dropped",
-            format!("nothing waits for `{name}` now, and too many of them are kept already: it changes nothing"),
-        )),
+        (SignalDelivery::Dropped, None) => {
+            Some(("dropped", format!("no node waits for `{name}` and its buffer is full; the signal was dropped")))
+        }
     }
 }
 

@@ -39,7 +39,7 @@ fn node_value(view: &FrameView, now: Timestamp) -> Value {
     map.insert("duration_ms", now.since(view.started_at).as_ms());
     map.insert("attempt", view.attempt);
     if let Some(iteration) = view.iteration {
-        map.insert("turn", iteration);
+        map.insert("iteration", iteration);
     }
     if let Some(looping) = &view.looping {
         map.insert("loop", loop_value(looping));
@@ -57,7 +57,7 @@ fn loop_value(looping: &LoopView) -> Value {
         ("ended", Value::from(looping.ended)),
         ("running", Value::from(running_iterations(looping))),
         ("failed", Value::from(looping.failed)),
-        ("most", Value::from(looping.max_iterations)),
+        ("max_iterations", Value::from(looping.max_iterations)),
         ("condition", looping.condition.clone().unwrap_or_default()),
         ("last_result", looping.last.clone()),
         ("stopping", Value::from(looping.stopping.map(|reason| reason.as_str()))),

@@ -112,7 +112,7 @@ const EVERY_KIND: &[&str] = &[
     "task reply",
     "task node",
     "task post",
-    "task tell",
+    "task publish",
     "tick AddEvent",
     "tick StepResult",
     "tick LeaseLost",
@@ -169,7 +169,7 @@ fn task_name(action: &Action) -> &'static str {
         Action::Reply { .. } => "task reply",
         Action::Node(_) => "task node",
         Action::Post(_) => "task post",
-        Action::PublishEvent { .. } => "task tell",
+        Action::PublishEvent { .. } => "task publish",
     }
 }
 

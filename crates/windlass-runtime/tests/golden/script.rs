@@ -7,7 +7,7 @@
 //! results:                       # by the job's path, by its path without the last part, or by its tool
 //!   check: [{fails: '503'}, {gives: {status: done}, after: 2000}]
 //!   ask: [{outcome: {suspension: …}}, lost, never, plain text]
-//!   work.0: [{say: a text, calls: [[bash, {cmd: ls}]], tokens: 1000}]      # of an agent's model
+//!   work.0: [{text: a text, calls: [[bash, {cmd: ls}]], tokens: 1000}]      # of an agent's model
 //! children: {child: [{gives: 7, after: 100}, {fails: Broken}, never]}
 //! outside:
 //!   - {at: 5000, name: approve, payload: {ok: true}}
@@ -138,7 +138,8 @@ fn model_reply(entry: &Value) -> TaskOutcome {
     if entry.get("fails").is_some() {
         return outcome(entry);
     }
-    let content = if entry.as_str().is_some() { entry.clone() } else { entry.get("say").cloned().unwrap_or("".into()) };
+    let content =
+        if entry.as_str().is_some() { entry.clone() } else { entry.get("text").cloned().unwrap_or("".into()) };
     let calls = entry.get("calls").and_then(Value::as_list).unwrap_or_default();
     let stop = if calls.is_empty() { "end" } else { "tools" };
     let call = |(number, call): (usize, &Value)| {
@@ -153,9 +154,9 @@ fn model_reply(entry: &Value) -> TaskOutcome {
     let calls = calls.iter().enumerate().map(call).collect();
     let tokens = entry.get("tokens").and_then(Value::as_int).unwrap_or(5);
     let usage = Value::object([
-        ("inputTokens", Value::Int(10)),
-        ("outputTokens", Value::Int(tokens)),
-        ("totalTokens", Value::Int(10 + tokens)),
+        ("input_tokens", Value::Int(10)),
+        ("output_tokens", Value::Int(tokens)),
+        ("total_tokens", Value::Int(10 + tokens)),
         ("tokens", Value::Int(10 + tokens)),
     ]);
     let output = Value::object([

@@ -26,7 +26,7 @@ pub(crate) struct Audit {
 
 pub(crate) fn audit(store: &MemoryStore, run: &str) -> Audit {
     assert_eq!(store.verify().expect("a store that can be read"), Vec::<String>::new());
-    let row = store.run(run).expect("readable").expect("the run is there");
+    let row = store.run(run).expect("readable").expect("the run exists");
     let report: FinalReport = codec::decode(&row.result.clone().expect("an end"), "result").expect("a report");
     let events = events(store, run);
     assert_replays(store, run);
@@ -42,7 +42,7 @@ pub(crate) fn audit(store: &MemoryStore, run: &str) -> Audit {
 
 /// Renders everything a caller sees of a run's end, with stored values resolved.
 pub(crate) fn render_report(store: &dyn StoreRead, report: &FinalReport) -> String {
-    let value = resolve(store, &Value::map(report.to_value())).expect("all values are there");
+    let value = resolve(store, &Value::map(report.to_value())).expect("all values are stored");
     to_json(&value)
 }
 
@@ -67,7 +67,7 @@ fn sorted(events: &[Event]) -> Vec<(String, String)> {
 
 /// Replays the whole journal from an empty state: every digest is compared, and the end is the one that was reported.
 pub(crate) fn assert_replays(store: &dyn StoreRead, run: &str) -> RunImage {
-    let row = store.run(run).expect("readable").expect("the run is there");
+    let row = store.run(run).expect("readable").expect("the run exists");
     let program = program_of(store, run, limits());
     let mut image = RunImage::new(new_state(&row.run, &program, row.created_at));
     replay_from(store, &row.run, &program, &mut image, u64::MAX, &mut |_, _| Ok(()))
@@ -77,8 +77,8 @@ pub(crate) fn assert_replays(store: &dyn StoreRead, run: &str) -> RunImage {
 }
 
 pub(crate) fn program_of(store: &dyn StoreRead, run: &str, limits: Limits) -> Arc<Program> {
-    let row = store.run(run).expect("readable").expect("the run is there");
-    let plan = store.plan(&row.plan).expect("readable").expect("the plan is there");
+    let row = store.run(run).expect("readable").expect("the run exists");
+    let plan = store.plan(&row.plan).expect("readable").expect("the plan exists");
     let plan = codec::decode(&plan.body, "a plan").expect("a plan");
     let languages = wdl::languages();
     let languages: Vec<&dyn Language> = languages.iter().map(AsRef::as_ref).collect();
@@ -89,15 +89,15 @@ pub(crate) fn program_of(store: &dyn StoreRead, run: &str, limits: Limits) -> Ar
 pub(crate) fn iterations(store: &dyn StoreRead, run: &str, path: &str) -> BTreeMap<u64, String> {
     let mut iterations = BTreeMap::new();
     for row in store.iterations(run, path, 0, u32::MAX).expect("readable") {
-        let IterationPack(pack) = codec::decode(&row.body, "turns").expect("turns");
+        let IterationPack(pack) = codec::decode(&row.body, "iterations").expect("iterations");
         let indexes: Vec<u64> = pack.iter().map(|iteration| iteration.index).collect();
-        assert_eq!(indexes, (row.first..=row.last).collect::<Vec<_>>(), "a row of {path} holds consecutive turns");
+        assert_eq!(indexes, (row.first..=row.last).collect::<Vec<_>>(), "a row of {path} holds consecutive iterations");
         for iteration in pack {
             let before = iterations.insert(iteration.index, iteration.status.as_str().to_owned());
-            assert_eq!(before, None, "turn {} of {path} is there twice", iteration.index);
+            assert_eq!(before, None, "iteration {} of {path} is stored twice", iteration.index);
         }
     }
     let indexes: BTreeSet<u64> = iterations.keys().copied().collect();
-    assert_eq!(indexes, (0..iterations.len() as u64).collect(), "no turn of {path} is missing");
+    assert_eq!(indexes, (0..iterations.len() as u64).collect(), "no iteration of {path} is missing");
     iterations
 }

@@ -178,7 +178,7 @@ impl World {
                     }
                 }
             })
-            .with_fn("panic", |_| async { panic!("a tool with a defect") })
+            .with_fn("panic", |_| async { panic!("a tool that panics") })
             .with_fn("never", move |call| {
                 let inside = never.enter("never", &call);
                 async move {
@@ -204,7 +204,7 @@ impl World {
             biased;
             () = call.cancelled.wait() => {
                 locked(&self.0.cancelled).push(call.path.clone());
-                TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "called off"))
+                TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "cancelled"))
             }
             _ = gates.wait_for(|open| open.contains(&name)) => TaskOutcome::success(Value::from(name)),
         }
@@ -227,7 +227,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) async fn until(condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < HANG_TIMEOUT, "it never came true");
+        assert!(begun.elapsed() < HANG_TIMEOUT, "the condition never became true");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -66,10 +66,10 @@ impl Steps {
         self.step(name, NodeKind::evaluate(value))
     }
 
-    /// Adds a step that replies to the caller of the run, with a good or a bad reply.
-    pub(crate) fn reply(mut self, name: &str, value: &str, good: bool) -> Steps {
-        let (value, good) = (self.expression(json(value)), self.expression(Value::Bool(good)));
-        self.step(name, NodeKind::single_task(Action::Reply { value, good: Some(good) }))
+    /// Adds a step that replies to the caller of the run, as a success or a failure.
+    pub(crate) fn reply(mut self, name: &str, value: &str, success: bool) -> Steps {
+        let (value, success) = (self.expression(json(value)), self.expression(Value::Bool(success)));
+        self.step(name, NodeKind::single_task(Action::Reply { value, success: Some(success) }))
     }
 
     /// Pins the plan that calls of this name use.

@@ -119,14 +119,14 @@ pub(crate) async fn list(
     post,
     path = "/api/v1/runs/{run}/approvals/{name}",
     tag = "approvals",
-    params(("run" = String, Path), ("name" = String, Path, description = "Its name, or its path if several have the name"),
-        ("Idempotency-Key" = Option<String>, Header, description = "makes repeats of this call one")),
+    params(("run" = String, Path), ("name" = String, Path, description = "The name of the approval, or its path if several have that name"),
+        ("Idempotency-Key" = Option<String>, Header, description = "idempotency key: a repeat of this call has no further effect")),
     request_body = ApprovalAnswer,
     responses(
-        (status = 202, body = ControlResponse, description = "the run has the answer, or had it before"),
-        (status = 404, body = ApiProblem, description = "the run does not ask for this"),
-        (status = 409, body = ApiProblem, description = "several have this name, it was answered otherwise, or the run has ended"),
-        (status = 422, body = ApiProblem, description = "the answer does not fit the schema")
+        (status = 202, body = ControlResponse, description = "the run has the answer, or already had it"),
+        (status = 404, body = ApiProblem, description = "the run has no such open approval"),
+        (status = 409, body = ApiProblem, description = "several approvals have this name, it has another answer already, or the run has ended"),
+        (status = 422, body = ApiProblem, description = "the answer does not match the schema")
     )
 )]
 pub(crate) async fn answer(
@@ -143,15 +143,15 @@ pub(crate) async fn answer(
         return Ok(accepted(run, "repeated"));
     }
     match send_answer(&app, &run, name, given.data, repeat_mark.clone()).await {
-        Ok(answer) => Ok(accepted(run, answer)),
+        Ok(delivery) => Ok(accepted(run, delivery)),
         // A concurrent identical call was faster.
         Err(_) if is_repeat(&app, &run, repeat_mark.as_ref()).await? => Ok(accepted(run, "repeated")),
         Err(problem) => Err(problem),
     }
 }
 
-fn accepted(run: String, answer: &'static str) -> (StatusCode, axum::Json<ControlResponse>) {
-    (StatusCode::ACCEPTED, axum::Json(ControlResponse { run, delivery: answer, note: None }))
+fn accepted(run: String, delivery: &'static str) -> (StatusCode, axum::Json<ControlResponse>) {
+    (StatusCode::ACCEPTED, axum::Json(ControlResponse { run, delivery, note: None }))
 }
 
 /// Returns the mark by which a repeated call is recognised while its run exists; another body is another call.
@@ -185,10 +185,10 @@ async fn send_answer(
     let found = app.read_store(find).await?;
     let (id, request) = found.build_answer_request(data.clone()).await.map_err(rejection_problem)?;
     let send = move |app: &App| {
-        let answer = app.engine.request(&run, &id, request)?;
-        let answer = match found.check_repeat(&*app.store, &id, &data, answer).map_err(rejection_problem)? {
+        let outcome = app.engine.request(&run, &id, request)?;
+        let delivery = match found.check_repeat(&*app.store, &id, &data, outcome).map_err(rejection_problem)? {
             RequestOutcome::Delivered => "delivered",
-            RequestOutcome::Queued => "kept",
+            RequestOutcome::Queued => "buffered",
             RequestOutcome::Duplicate => "repeated",
             RequestOutcome::Ended => return Err(ended(&run)),
         };
@@ -196,7 +196,7 @@ async fn send_answer(
         if let Some(mark) = mark {
             app.store.note_request(&run, &mark)?;
         }
-        Ok(answer)
+        Ok(delivery)
     };
     app.write_store(send).await
 }
@@ -214,26 +214,28 @@ pub(crate) fn rejection_problem(rejection: ApprovalError) -> ApiProblem {
             let facts: Vec<_> =
                 misfits.iter().map(|one| SchemaMismatch { pointer: &one.pointer, message: &one.message }).collect();
             let problem = ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
-            problem.hint("GET /api/v1/approvals gives the schema").problems(&facts)
+            problem.hint("GET /api/v1/approvals returns the schema").problems(&facts)
         }
         ApprovalError::ValidationFailed(_) => {
             ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
-                .hint("give a smaller answer, or correct the schema in the definition")
+                .hint("send a smaller answer, or correct the schema in the definition")
         }
         ApprovalError::MissingAnswer(..) => {
             ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
-                .hint("`\"data\": null` says it")
+                .hint("for an empty answer, send `\"data\": null`")
         }
         ApprovalError::InvalidSchema(_) => {
             ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail).hint(
                 "correct the schema in the definition; this run can be answered with POST /api/v1/runs/RUN/signal",
             )
         }
-        ApprovalError::NotFound(..) => ApiProblem::not_found(detail).hint("GET /api/v1/approvals lists what runs ask"),
-        ApprovalError::Conflict(..) | ApprovalError::AlreadyAnswered(..) => {
-            ApiProblem::conflict(detail).hint("GET /api/v1/runs/RUN/events tells when the run has taken it")
+        ApprovalError::NotFound(..) => {
+            ApiProblem::not_found(detail).hint("GET /api/v1/approvals lists the open approvals")
         }
-        ApprovalError::Ambiguous(..) => ApiProblem::conflict(detail).hint("name one by its path"),
+        ApprovalError::Conflict(..) | ApprovalError::AlreadyAnswered(..) => {
+            ApiProblem::conflict(detail).hint("GET /api/v1/runs/RUN/events shows when the run consumes it")
+        }
+        ApprovalError::Ambiguous(..) => ApiProblem::conflict(detail).hint("select one by its path"),
         ApprovalError::Runtime(error) => error.into(),
     }
 }

@@ -61,7 +61,7 @@ pub(crate) struct SignalRequest {
     #[schema(value_type = serde_json::Value)]
     pub data: Value,
     /// Deliver only to the step of this name.
-    pub place: Option<String>,
+    pub step: Option<String>,
     pub request_id: Option<String>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct RestartResponse {
 
 /// Pauses a run between two tasks.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/pause", tag = "control", request_body = Option<ControlRequest>, params(("run" = String, Path)),
-    responses((status = 202, description = "asked for, durably", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has ended, or waits for its turn", body = ApiProblem)))]
+    responses((status = 202, description = "the request is stored durably", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "the run has ended, or is queued", body = ApiProblem)))]
 pub(crate) async fn pause(
     allowed: Allowed<Control>,
     State(app): State<App>,
@@ -117,16 +117,15 @@ pub(crate) async fn pause(
     let seen = run.clone();
     if app.read_store(move |app| Ok(find_run(app, &seen)?.status)).await? == RunStatus::Pending {
         // A queued run stands still already and starts when it is admitted, so pausing would have no effect.
-        let problem =
-            ApiProblem::new(StatusCode::CONFLICT, codes::CONFLICT, format!("the run `{run}` waits for its turn"));
-        return Err(problem.hint("cancel it, or pause it when it has begun"));
+        let problem = ApiProblem::new(StatusCode::CONFLICT, codes::CONFLICT, format!("the run `{run}` is queued"));
+        return Err(problem.hint("cancel it, or pause it after it has started"));
     }
     respond(app, run, id, RunRequest::Pause).await
 }
 
 /// Resumes a run that was paused, or that no process is running.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/resume", tag = "control", request_body = Option<ControlRequest>, params(("run" = String, Path)),
-    responses((status = 202, description = "asked for, durably", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has ended", body = ApiProblem)))]
+    responses((status = 202, description = "the request is stored durably", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "the run has ended", body = ApiProblem)))]
 pub(crate) async fn resume(
     allowed: Allowed<Control>,
     State(app): State<App>,
@@ -148,7 +147,7 @@ pub(crate) async fn resume(
 
 /// Cancels a run.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/cancel", tag = "control", request_body = Option<CancelRequest>, params(("run" = String, Path)),
-    responses((status = 202, description = "asked for, durably", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has ended", body = ApiProblem)))]
+    responses((status = 202, description = "the request is stored durably", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "the run has ended", body = ApiProblem)))]
 pub(crate) async fn cancel(
     allowed: Allowed<Control>,
     State(app): State<App>,
@@ -164,7 +163,7 @@ pub(crate) async fn cancel(
 
 /// Sends a signal to a run. A signal that answers an open approval must match its schema.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/signal", tag = "control", request_body = SignalRequest, params(("run" = String, Path)),
-    responses((status = 202, description = "told, durably; `answer` says whether something waits for it", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has ended", body = ApiProblem), (status = 422, description = "it answers a question and does not fit its schema", body = ApiProblem)))]
+    responses((status = 202, description = "the signal is stored durably; `delivery` reports whether a step waits for it", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "the run has ended", body = ApiProblem), (status = 422, description = "it answers an approval and does not match its schema", body = ApiProblem)))]
 pub(crate) async fn signal(
     allowed: Allowed<Control>,
     State(app): State<App>,
@@ -172,21 +171,21 @@ pub(crate) async fn signal(
     IdempotencyKey(key): IdempotencyKey,
     Json(body): Json<SignalRequest>,
 ) -> Result<Response, ApiProblem> {
-    let SignalRequest { name, data: payload, place, request_id: own } = body;
+    let SignalRequest { name, data: payload, step, request_id: own } = body;
     let id = idempotency_id("signal", &allowed.identity, key, own)?;
     check_length("name", &name)?;
-    place.iter().try_for_each(|place| check_length("place", place))?;
-    let checked = approval::check_signal(&*app.store, &run, &name, place.as_deref(), Some(&payload)).await;
+    step.iter().try_for_each(|step| check_length("step", step))?;
+    let checked = approval::check_signal(&*app.store, &run, &name, step.as_deref(), Some(&payload)).await;
     checked.map_err(approvals::rejection_problem)?;
-    let undelivered = undelivered_signal(&app, &run, &name, &payload, place.as_deref()).await?;
-    let request = match place {
+    let undelivered = undelivered_signal(&app, &run, &name, &payload, step.as_deref()).await?;
+    let request = match step {
         Some(place) => RunRequest::SignalTo { place, name, payload },
         None => RunRequest::Signal { name, payload },
     };
     match (send_request(&app, &run, id, request).await?, undelivered) {
-        (RequestOutcome::Delivered | RequestOutcome::Queued, Some((answer, note))) => {
-            let answered = ControlResponse { run, delivery: answer, note: Some(note) };
-            Ok((StatusCode::ACCEPTED, axum::Json(answered)).into_response())
+        (RequestOutcome::Delivered | RequestOutcome::Queued, Some((delivery, note))) => {
+            let response = ControlResponse { run, delivery, note: Some(note) };
+            Ok((StatusCode::ACCEPTED, axum::Json(response)).into_response())
         }
         (outcome, _) => control_response(run, outcome),
     }
@@ -198,10 +197,10 @@ async fn undelivered_signal(
     run: &str,
     name: &str,
     payload: &Value,
-    place: Option<&str>,
+    step: Option<&str>,
 ) -> Result<Option<(&'static str, String)>, ApiProblem> {
     let state = app.resident_state(run).await?;
-    let (run, name, payload, place) = (run.to_owned(), Arc::from(name), payload.clone(), place.map(Arc::from));
+    let (run, name, payload, step) = (run.to_owned(), Arc::from(name), payload.clone(), step.map(Arc::from));
     let inspect = move |app: &App| {
         let row = find_run(app, &run)?;
         // For an ended or quarantined run, the request itself reports the problem.
@@ -212,8 +211,8 @@ async fn undelivered_signal(
         let Ok(program) = app.engine.program(&row.plan) else { return Ok(None) };
         let stored = || StoredRun::load(app.store.as_ref(), row, program.clone()).ok().map(|seen| seen.image.state);
         let delivery =
-            state.or_else(stored).map(|state| predict_delivery(&program, &state, &name, &payload, place.as_ref()));
-        Ok(delivery.and_then(|delivery| undelivered_signal_note(delivery, &name, place.as_deref())))
+            state.or_else(stored).map(|state| predict_delivery(&program, &state, &name, &payload, step.as_ref()));
+        Ok(delivery.and_then(|delivery| undelivered_signal_note(delivery, &name, step.as_deref())))
     };
     app.read_store(inspect).await
 }
@@ -222,7 +221,7 @@ async fn undelivered_signal(
 ///
 /// Successful results are reused as long as their inputs are the same.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/retry", tag = "control", request_body = Option<RetryRequestBody>, params(("run" = String, Path)),
-    responses((status = 202, description = "the new run is started", body = RetryResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has not ended, or nothing in it has failed", body = ApiProblem)))]
+    responses((status = 202, description = "the new run has been started", body = RetryResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "the run has not ended, or nothing in it has failed", body = ApiProblem)))]
 pub(crate) async fn retry(
     _: Allowed<Control>,
     State(app): State<App>,
@@ -238,7 +237,7 @@ pub(crate) async fn retry(
 
 /// Restarts a run from a step or an iteration, as a new run.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/restart", tag = "control", request_body = RestartRequestBody, params(("run" = String, Path)),
-    responses((status = 202, description = "the new run is started", body = RestartResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 422, description = "nothing has begun there, or it sees no such variable", body = ApiProblem)))]
+    responses((status = 202, description = "the new run has been started", body = RestartResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 422, description = "nothing has started at the restart point, or the variable is not visible there", body = ApiProblem)))]
 pub(crate) async fn restart(
     _: Allowed<Control>,
     State(app): State<App>,
@@ -282,9 +281,12 @@ fn with_iteration_hint(app: &App, error: RuntimeError) -> ApiProblem {
     let seen = loop_histories(app.store.as_ref(), &run, vec![path.clone()], None).unwrap_or_default();
     match seen.first().filter(|seen| seen.iterations > 0) {
         Some(seen) => {
-            let iterations =
-                if seen.iterations == 1 { "one turn".to_owned() } else { format!("{} turns", seen.iterations) };
-            problem.hint(format!("`{path}` has had {iterations}: GET /api/v1/runs/{run}/turns?loop={path} lists them"))
+            let iterations = if seen.iterations == 1 {
+                "one iteration".to_owned()
+            } else {
+                format!("{} iterations", seen.iterations)
+            };
+            problem.hint(format!("`{path}` has {iterations}: GET /api/v1/runs/{run}/iterations?loop={path} lists them"))
         }
         None => problem,
     }
@@ -301,16 +303,16 @@ async fn send_request(app: &App, run: &str, id: String, request: RunRequest) -> 
 }
 
 fn control_response(run: String, outcome: RequestOutcome) -> Result<Response, ApiProblem> {
-    let answer = match outcome {
+    let delivery = match outcome {
         RequestOutcome::Delivered => "delivered",
-        RequestOutcome::Queued => "kept",
+        RequestOutcome::Queued => "buffered",
         RequestOutcome::Duplicate => "repeated",
         RequestOutcome::Ended => {
             let problem = ApiProblem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
-            return Err(problem.hint(format!("GET /api/v1/runs/{run} shows how")));
+            return Err(problem.hint(format!("GET /api/v1/runs/{run} shows its outcome")));
         }
     };
-    Ok((StatusCode::ACCEPTED, axum::Json(ControlResponse { run, delivery: answer, note: None })).into_response())
+    Ok((StatusCode::ACCEPTED, axum::Json(ControlResponse { run, delivery, note: None })).into_response())
 }
 
 /// Returns the idempotency id of a call. The scope of an idempotency key is one operation and one token.
@@ -323,7 +325,7 @@ fn idempotency_id(
     let given = match (key, body_id) {
         (Some(_), Some(_)) => {
             return Err(ApiProblem::bad_request("`request_id` and `Idempotency-Key` are both given")
-                .hint("each of them makes repeats one: leave one out"));
+                .hint("both are idempotency keys: send only one of them"));
         }
         (key, own) => key.or(own),
     };
@@ -337,9 +339,8 @@ fn idempotency_id(
 fn check_new_id(id: Option<String>) -> Result<Option<String>, ApiProblem> {
     match id {
         Some(id) if !is_new_run_id(&id) => {
-            Err(ApiProblem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug())).hint(
-                "up to 128 letters, digits and -_.: but not `last`, `changes` or `counts`, which mean something else",
-            ))
+            Err(ApiProblem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug()))
+                .hint("up to 128 letters, digits and -_.: but not `last`, `changes` or `counts`, which are reserved"))
         }
         id => Ok(id),
     }

@@ -205,8 +205,8 @@ pub(crate) struct GraphQuery {
 /// It is compiled against the registered definitions: calls and includes never come from a disk. The same text with
 /// the same labels again is the same version; different labels make a new one. Running runs keep their version.
 #[utoipa::path(post, path = "/api/v1/definitions", tag = "definitions", request_body = RegisterRequest,
-    responses((status = 201, description = "registered", body = RegisterResponse), (status = 200, description = "nothing new", body = RegisterResponse),
-        (status = 422, description = "it has problems; each is in `problems`", body = ApiProblem)))]
+    responses((status = 201, description = "registered", body = RegisterResponse), (status = 200, description = "the same version already exists", body = RegisterResponse),
+        (status = 422, description = "the definition has problems; `problems` lists them", body = ApiProblem)))]
 pub(crate) async fn register(
     allowed: Allowed<Admin>,
     State(app): State<App>,
@@ -227,7 +227,7 @@ pub(crate) async fn register(
 
 /// Checks a definition without registering it.
 #[utoipa::path(post, path = "/api/v1/definitions/check", tag = "definitions", request_body = CheckRequest,
-    responses((status = 200, description = "what is wrong with it, and its graph if nothing is", body = CheckResponse)))]
+    responses((status = 200, description = "its problems, and its graph if there are none", body = CheckResponse)))]
 pub(crate) async fn check(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -282,8 +282,8 @@ pub(crate) async fn list(
 
 /// Returns the current version of a definition.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}", tag = "definitions",
-    params(("name" = String, Path, description = "a `/` in it is written `%2F`")),
-    responses((status = 200, description = "its current version", body = DefinitionDetail), (status = 404, description = "there is none", body = ApiProblem)))]
+    params(("name" = String, Path, description = "encode a `/` in the name as `%2F`")),
+    responses((status = 200, description = "its current version", body = DefinitionDetail), (status = 404, description = "there is no such definition or version", body = ApiProblem)))]
 pub(crate) async fn get(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -327,7 +327,7 @@ pub(crate) async fn versions(
 /// Returns one version of a definition.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/versions/{version}", tag = "definitions",
     params(("name" = String, Path), ("version" = u64, Path)),
-    responses((status = 200, description = "as it was registered", body = DefinitionDetail), (status = 404, description = "there is none", body = ApiProblem)))]
+    responses((status = 200, description = "as it was registered", body = DefinitionDetail), (status = 404, description = "there is no such definition or version", body = ApiProblem)))]
 pub(crate) async fn version(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -339,7 +339,7 @@ pub(crate) async fn version(
 
 /// Returns the graph of a definition.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/graph", tag = "definitions", params(("name" = String, Path), GraphQuery),
-    responses((status = 200, description = "nodes and edges", body = Object), (status = 404, description = "there is none", body = ApiProblem)))]
+    responses((status = 200, description = "nodes and edges", body = Object), (status = 404, description = "there is no such definition or version", body = ApiProblem)))]
 pub(crate) async fn graph(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -355,7 +355,7 @@ pub(crate) async fn graph(
 
 /// Enables the triggers of a definition.
 #[utoipa::path(post, path = "/api/v1/definitions/{name}/enable", tag = "definitions", params(("name" = String, Path)),
-    responses((status = 200, description = "they may", body = EnabledResponse), (status = 404, description = "there is none", body = ApiProblem)))]
+    responses((status = 200, description = "its triggers may start runs", body = EnabledResponse), (status = 404, description = "there is no such definition or version", body = ApiProblem)))]
 pub(crate) async fn enable(
     _: Allowed<Control>,
     State(app): State<App>,
@@ -366,7 +366,7 @@ pub(crate) async fn enable(
 
 /// Disables the triggers of a definition.
 #[utoipa::path(post, path = "/api/v1/definitions/{name}/disable", tag = "definitions", params(("name" = String, Path)),
-    responses((status = 200, description = "they may not", body = EnabledResponse), (status = 404, description = "there is none", body = ApiProblem)))]
+    responses((status = 200, description = "its triggers may not start runs", body = EnabledResponse), (status = 404, description = "there is no such definition or version", body = ApiProblem)))]
 pub(crate) async fn disable(
     _: Allowed<Control>,
     State(app): State<App>,
@@ -394,7 +394,7 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for VersionNumber {
         state: &S,
     ) -> Result<VersionNumber, ApiProblem> {
         let text = extract::path_parameter(parts, state, "version").await?;
-        let number = text.parse().map_err(|_| ApiProblem::not_found(format!("`{text}` is no number of a version")))?;
+        let number = text.parse().map_err(|_| ApiProblem::not_found(format!("`{text}` is not a version number")))?;
         Ok(VersionNumber(number))
     }
 }
@@ -409,7 +409,7 @@ fn parse_draft(
     if text.len() > max_bytes {
         let detail = format!("the definition has {} bytes; at most {max_bytes} are allowed", text.len());
         return Err(ApiProblem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
-            .hint("raise `max_definition_bytes`, or split it"));
+            .hint("raise `max_definition_bytes`, or split the definition"));
     }
     if let Some(name) = name.as_ref().filter(|name| !is_definition_name(name)) {
         return Err(ApiProblem::bad_request(format!("`{}` cannot be the name of a definition", name.escape_debug()))
@@ -505,7 +505,7 @@ fn find_any(app: &App, name: &str) -> Result<Arc<Definition>, ApiProblem> {
 pub(crate) fn unknown_definition(app: &App, name: &str) -> ApiProblem {
     if let Some(at) = app.definitions.removed(name).and_then(|definition| definition.removed_at) {
         let problem = ApiProblem::not_found(format!("the definition `{name}` was removed at {at}"));
-        return problem.hint("POST /api/v1/definitions registers it again; its versions can still be looked at");
+        return problem.hint("POST /api/v1/definitions registers it again; its versions stay readable");
     }
     let names = app.definitions.names();
     let problem = ApiProblem::not_found(format!("there is no definition `{name}`"));

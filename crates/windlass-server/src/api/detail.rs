@@ -152,7 +152,7 @@ fn ended_detail(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetai
         reply: report
             .reply
             .as_ref()
-            .map(|reply| Value::object([("value", reply.value.clone()), ("good", Value::Bool(reply.good))])),
+            .map(|reply| Value::object([("value", reply.value.clone()), ("success", Value::Bool(reply.success))])),
         waits: Vec::new(),
         waits_for_worker: Vec::new(),
         queue_position: None,

@@ -16,14 +16,14 @@ const PROBLEM: &str = "application/problem+json";
 
 /// Errors that are not specific to a route: status, name and meaning.
 const COMMON_ERRORS: [(&str, &str, &str); 8] = [
-    ("400", "BadRequest", "the body, the query or a header does not fit"),
-    ("401", "Unauthenticated", "there is no such token, or no proof"),
-    ("403", "Forbidden", "the token has not the scope, or a page of another site asks"),
+    ("400", "BadRequest", "the body, the query or a header is invalid"),
+    ("401", "Unauthenticated", "the token is missing or unknown, or the request is not authenticated"),
+    ("403", "Forbidden", "the token lacks the scope, or the request comes from another origin"),
     ("413", "TooLarge", "the body is too large"),
-    ("415", "MediaType", "the body is not of a type that this route takes"),
-    ("421", "Misdirected", "sent to a name that is not this server's"),
-    ("429", "TooMany", "too many requests; `Retry-After` says when to come again"),
-    ("503", "Unavailable", "not now: the server stops, or its store is busy or full"),
+    ("415", "MediaType", "this route does not accept the content type of the body"),
+    ("421", "Misdirected", "the host name is not one of this server's"),
+    ("429", "TooMany", "too many requests; retry after `Retry-After`"),
+    ("503", "Unavailable", "temporarily unavailable: the server is shutting down, or its store is busy or full"),
 ];
 
 /// Completes the document generated from the routes.
@@ -72,8 +72,8 @@ pub(crate) fn query_names(mut document: OpenApi) -> BTreeMap<(String, &'static s
 fn declare_schemes(components: &mut Components) {
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("wl_…").build();
     components.add_security_scheme(SCHEME, SecurityScheme::Http(bearer));
-    let about = "HMAC-SHA256 by the trigger's secret, in the header of the trigger's scheme: this one, `X-Hub-Signature-256` or \
-                 `X-Windlass-Signature`. A token with the scope `run` is taken as well.";
+    let about = "HMAC-SHA256 with the trigger's secret, in the header of the trigger's scheme: this one, `X-Hub-Signature-256` or \
+                 `X-Windlass-Signature`. A token with the scope `run` is accepted as well.";
     let header = ApiKeyValue::with_description("webhook-signature", about);
     components.add_security_scheme(SIGNATURE, SecurityScheme::ApiKey(ApiKey::Header(header)));
 }
@@ -91,7 +91,7 @@ fn complete(operation: &mut Operation, method: &str, has_several_methods: bool) 
         operation.request_body = Some(RefOr::T(delivery_body()));
     }
     if is_signed {
-        let any = RefOr::T(Response::new("what the definition's own `response` action answers: any status, any body"));
+        let any = RefOr::T(Response::new("the response of the definition's `response` action: any status, any body"));
         operation.responses.responses.insert("default".to_owned(), any);
     }
     for (status, response) in &mut operation.responses.responses {

@@ -109,7 +109,7 @@ fn after_iteration(path: &str) -> Option<&str> {
 /// and still have a `next`, if many events had to be scanned. A stream ends with an `end` message when the run has
 /// ended, and sends keep-alive messages while it is quiet.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/events", tag = "events",
-    params(("run" = String, Path), EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "as browsers send it when they connect again")),
+    params(("run" = String, Path), EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "as browsers send it when they reconnect")),
     responses((status = 200, description = "a page; `next` is the number for `after`", content((Page<Object> = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
         (status = 404, description = "there is no such run, or no such `path` in it", body = ApiProblem)))]
 pub(crate) async fn events(
@@ -127,8 +127,8 @@ pub(crate) async fn events(
         (false, false) => return page(app, run, after, query).await,
     };
     if query.is_filtered() {
-        let problem = ApiProblem::bad_request("`path`, `type` and `since` are for pages; a stream tells everything");
-        return Err(problem.hint("ask without this `Accept`, or leave out what does not fit"));
+        let problem = ApiProblem::bad_request("`path`, `type` and `since` are for pages; a stream contains all events");
+        return Err(problem.hint("omit this `Accept` header, or omit these parameters"));
     }
     let id = run.clone();
     let row = app.read_store(move |app| Ok(find_run(app, &id)?)).await?;
@@ -146,7 +146,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiProblem> {
         Err(_) => None,
     };
     let number = number.filter(|_| all.next().is_none());
-    number.ok_or_else(|| ApiProblem::bad_request("`Last-Event-ID` is no number of an event"))
+    number.ok_or_else(|| ApiProblem::bad_request("`Last-Event-ID` is not an event number"))
 }
 
 async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<Response, ApiProblem> {

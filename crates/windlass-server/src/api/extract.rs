@@ -47,7 +47,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
         let max_bytes = MaxBodyBytes::limit_of(&request);
         let bytes = read_body(request.into_body(), max_bytes).await?;
         if bytes.is_empty() {
-            return Err(ApiProblem::bad_request("there is no body").hint("send a JSON object"));
+            return Err(ApiProblem::bad_request("the request has no body").hint("send a JSON object"));
         }
         parse_json(&bytes).map(Json)
     }
@@ -100,9 +100,10 @@ pub(crate) fn reject_content_encoding(headers: &HeaderMap) -> Result<(), ApiProb
     match codings.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         None => Ok(()),
         Some(coding) => {
-            let detail = format!("the body is packed as `{}`", printable(&String::from_utf8_lossy(coding.as_bytes())));
+            let detail =
+                format!("unsupported Content-Encoding `{}`", printable(&String::from_utf8_lossy(coding.as_bytes())));
             let problem = ApiProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::MEDIA_TYPE, detail);
-            Err(problem.hint("send it as it is, without `Content-Encoding`"))
+            Err(problem.hint("send the body unencoded, without `Content-Encoding`"))
         }
     }
 }
@@ -114,8 +115,8 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiProblem> {
         return Ok(());
     }
     let detail = match given {
-        Some(kind) => format!("the body is `{kind}`; this route takes `application/json`"),
-        None => "the request does not say what its body is".to_owned(),
+        Some(kind) => format!("the body is `{kind}`; this route accepts `application/json`"),
+        None => "the request has no `Content-Type`".to_owned(),
     };
     let problem = ApiProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::MEDIA_TYPE, detail);
     Err(problem.hint("send the header `Content-Type: application/json`"))
@@ -125,7 +126,7 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiProblem> {
 /// keys.
 pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiProblem> {
     let location = |line: usize, column: usize| format!("line {line}, column {column} of the body");
-    let text = std::str::from_utf8(bytes).map_err(|_| ApiProblem::bad_request("the body is no UTF-8"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| ApiProblem::bad_request("the body is not valid UTF-8"))?;
     let mut json = serde_json::Deserializer::from_str(text);
     let parsed =
         T::deserialize(StrictObjects(&mut json)).and_then(|taken| json.end().map(|()| taken)).map_err(|error| {
@@ -136,8 +137,8 @@ pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiProb
             problem
         })?;
     check_json(text).map_err(|odd| {
-        let problem = ApiProblem::bad_request(format!("the body does not fit: {}", odd.message));
-        let mut problem = problem.hint("JSON leaves open what that means, so it is refused");
+        let problem = ApiProblem::bad_request(format!("the body is invalid: {}", odd.message));
+        let mut problem = problem.hint("JSON does not define its meaning, so it is rejected");
         problem.location = Some(format!("{}, at `{}`", location(odd.line, odd.column), odd.pointer));
         problem
     })?;
@@ -166,7 +167,7 @@ fn translate_error(why: &str) -> String {
 /// Builds the problem for a serde error, with a suggestion for the name.
 fn mismatch_problem(why: &str, what: &str) -> ApiProblem {
     let why = &translate_error(why);
-    let problem = ApiProblem::bad_request(format!("{what} does not fit: {why}"));
+    let problem = ApiProblem::bad_request(format!("{what} is invalid: {why}"));
     let unknown = ["unknown field ", "unknown variant "].iter().find_map(|words| why.split_once(words));
     let Some((_, rest)) = unknown else { return problem };
     // `unknown field `x`, expected one of `a`, `b``
@@ -175,7 +176,7 @@ fn mismatch_problem(why: &str, what: &str) -> ApiProblem {
     let known: Vec<&str> = names.collect();
     match did_you_mean(wrong, known.iter().copied()) {
         Some(hint) => problem.hint(hint),
-        None if known.is_empty() => problem.hint("it takes nothing"),
+        None if known.is_empty() => problem.hint("it has no fields"),
         None => problem.hint(format!("it takes {}", windlass_syntax::format_names(known))),
     }
 }
@@ -204,16 +205,16 @@ pub(crate) fn check_query(parts: &Parts) -> Result<(), ApiProblem> {
     for (at, (name, _)) in pairs.iter().enumerate() {
         if !known.contains(name) {
             let problem =
-                ApiProblem::bad_request(format!("the query does not fit: there is no `{}` here", printable(name)));
+                ApiProblem::bad_request(format!("the query is invalid: unknown parameter `{}`", printable(name)));
             let names = || known.iter().map(String::as_str);
             return Err(problem.hint(match did_you_mean(name, names()) {
                 Some(hint) => hint,
-                None if known.is_empty() => "this route takes no query".to_owned(),
+                None if known.is_empty() => "this route has no query parameters".to_owned(),
                 None => format!("it takes {}", windlass_syntax::format_names(names())),
             }));
         }
         if pairs[..at].iter().any(|(before, _)| before == name) {
-            return Err(ApiProblem::bad_request(format!("the query does not fit: `{name}` is given twice")));
+            return Err(ApiProblem::bad_request(format!("the query is invalid: `{name}` is given twice")));
         }
     }
     Ok(())
@@ -301,7 +302,7 @@ pub(crate) fn is_path_segment(name: &str) -> bool {
 
 /// The rules for names, as a hint.
 pub(crate) const NAME_RULES: &str =
-    "a name has 1 to 256 bytes, no line ends or control letters, and is not `.`, `..` or `check`";
+    "a name has 1 to 256 bytes, no line breaks or control characters, and is not `.`, `..` or `check`";
 
 /// Returns text of the caller in a form that is safe to repeat in a message.
 pub(crate) fn printable(text: &str) -> String {
@@ -324,7 +325,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
         match key.to_str().ok().filter(fits) {
             Some(key) => Ok(IdempotencyKey(Some(key.to_owned()))),
             None => {
-                let detail = format!("`Idempotency-Key` must be 1 to {MAX_KEY_BYTES} visible ASCII letters");
+                let detail = format!("`Idempotency-Key` must be 1 to {MAX_KEY_BYTES} printable ASCII characters");
                 Err(ApiProblem::bad_request(detail))
             }
         }
@@ -348,7 +349,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[allow(dead_code, reason = "only refusals are looked at")]
+    #[allow(dead_code, reason = "only rejections are tested")]
     struct Body {
         definition: String,
         input: Option<u32>,
@@ -357,7 +358,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[allow(dead_code, reason = "only refusals are looked at")]
+    #[allow(dead_code, reason = "only rejections are tested")]
     struct Inner {
         cron: String,
     }

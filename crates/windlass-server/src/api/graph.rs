@@ -61,7 +61,7 @@ pub(crate) struct StepsQuery {
 
 /// Returns the progress of a run as a graph.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/graph", tag = "runs", params(("run" = String, Path)),
-    responses((status = 200, description = "nodes with how they stand, and edges", body = Object), (status = 404, description = "there is no such run", body = ApiProblem)))]
+    responses((status = 200, description = "nodes with their state in this run, and edges", body = Object), (status = 404, description = "there is no such run", body = ApiProblem)))]
 pub(crate) async fn graph(
     _: Allowed<Read>,
     State(app): State<App>,

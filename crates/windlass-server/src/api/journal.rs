@@ -132,8 +132,8 @@ pub(crate) async fn value(
         .read_store(move |app| {
             if !has_visible_values(app, &find_run(app, &run)?) {
                 let hidden =
-                    ApiProblem::not_found("values of this run are not shown: its definition secures some of them");
-                return Err(hidden.hint("`secureData` in the definition says so"));
+                    ApiProblem::not_found("the values of this run are redacted: its definition secures some of them");
+                return Err(hidden.hint("`secureData` in the definition determines this"));
             }
             let Some(bytes) = app.store.blob_of_run(&run, &hash)? else { return Ok(None) };
             let value = codec::blob_value(&hash, &bytes)?;

@@ -9,7 +9,7 @@ use super::extract::printable;
 use crate::workers::is_engine_event;
 use crate::{ApiProblem, App};
 
-const TYPES_LISTED: &str = "docs/events.md lists the types of the engine; workers may tell of others";
+const TYPES_LISTED: &str = "docs/events.md lists the types of the engine; workers may publish others";
 
 /// Rejects a path that cannot exist in the run's plan.
 pub(crate) fn check_path(app: &App, row: &RunRow, path: &str) -> Result<(), ApiProblem> {
@@ -26,7 +26,8 @@ pub(crate) fn check_path(app: &App, row: &RunRow, path: &str) -> Result<(), ApiP
     let last = without_iteration.rsplit('.').next().unwrap_or(without_iteration);
     let problem = ApiProblem::not_found(format!("the run `{}` has no step `{}`", row.run, printable(path)));
     let hint = did_you_mean(last, path_names.iter().copied());
-    Err(problem.hint(hint.unwrap_or_else(|| format!("GET /api/v1/runs/{}/steps lists what has begun", row.run))))
+    Err(problem
+        .hint(hint.unwrap_or_else(|| format!("GET /api/v1/runs/{}/steps lists the steps that have started", row.run))))
 }
 
 /// Returns all names that can occur in paths.
@@ -85,7 +86,7 @@ fn suggestion(kind: &str) -> Option<String> {
 }
 
 fn unknown_type(kind: &str) -> ApiProblem {
-    let problem = ApiProblem::bad_request(format!("`{}` is no type of an event", printable(kind)));
+    let problem = ApiProblem::bad_request(format!("`{}` is not an event type", printable(kind)));
     problem.hint(suggestion(kind).unwrap_or_else(|| TYPES_LISTED.to_owned()))
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct LoopLive {
 pub(crate) struct IterationList {
     pub run: String,
     pub r#loop: String,
-    /// As in `windlass iterations --json`: iteration, status, started_at, duration, conditionResult, result, error?,
+    /// As in `windlass iterations --json`: iteration, status, started_at, duration_ms, condition_result, result, error?,
     /// reason?, item?; and `path`, as taken by restarts and events. An error also has its `position` in the definition.
     #[schema(value_type = Vec<Object>)]
     pub iterations: Vec<Value>,
@@ -219,8 +219,8 @@ fn loop_infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[LiveLoop]) ->
 }
 
 /// Lists the iterations of a loop.
-#[utoipa::path(get, path = "/api/v1/runs/{run}/turns", tag = "loops", params(("run" = String, Path), IterationsQuery),
-    responses((status = 200, description = "a page; `next` is the turn for `from`", body = IterationList), (status = 404, description = "there is no such run or loop", body = ApiProblem)))]
+#[utoipa::path(get, path = "/api/v1/runs/{run}/iterations", tag = "loops", params(("run" = String, Path), IterationsQuery),
+    responses((status = 200, description = "a page; `next` is the iteration for `from`", body = IterationList), (status = 404, description = "there is no such run or loop", body = ApiProblem)))]
 pub(crate) async fn iterations(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -314,7 +314,7 @@ fn loop_named<'a>(node: &'a Node, name: &str) -> Option<&'a Loop> {
 
 /// Returns an overview of all iterations of a loop.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/strip", tag = "loops", params(("run" = String, Path), StripQuery),
-    responses((status = 200, description = "cells of equal size, one a turn if there is room", body = Strip), (status = 404, description = "there is no such run or loop", body = ApiProblem)))]
+    responses((status = 200, description = "cells of equal size, one per iteration if there is room", body = Strip), (status = 404, description = "there is no such run or loop", body = ApiProblem)))]
 pub(crate) async fn strip(
     _: Allowed<Read>,
     State(app): State<App>,

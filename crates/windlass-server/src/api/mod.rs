@@ -33,7 +33,7 @@ use crate::App;
 use crate::auth::guard::routes;
 
 #[derive(OpenApi)]
-#[openapi(info(title = "Windlass", description = "Durable workflows: start, watch, steer and mend them."))]
+#[openapi(info(title = "Windlass", description = "Durable workflows: start, observe, control and steer runs."))]
 struct ApiDocument;
 
 /// Returns every route with its description.
@@ -69,7 +69,7 @@ fn worker_routes() -> OpenApiRouter<App> {
         .routes(routes!(workers::progress))
         .routes(routes!(workers::complete))
         .routes(routes!(workers::fail))
-        .routes(routes!(workers::leave))
+        .routes(routes!(workers::deregister))
         .routes(routes!(workers::list))
         .routes(routes!(workers::drain))
 }

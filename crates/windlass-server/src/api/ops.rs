@@ -22,7 +22,7 @@ pub(crate) struct Health {
 }
 
 /// Reports that the process is alive.
-#[utoipa::path(get, path = "/healthz", tag = "ops", responses((status = 200, body = Health, description = "it lives")))]
+#[utoipa::path(get, path = "/healthz", tag = "ops", responses((status = 200, body = Health, description = "the server is alive")))]
 pub(crate) async fn health(_: Public) -> Json<Health> {
     Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }
@@ -34,8 +34,8 @@ pub(crate) async fn health(_: Public) -> Json<Health> {
     path = "/readyz",
     tag = "ops",
     responses(
-        (status = 200, body = Health, description = "it takes work"),
-        (status = 503, body = ApiProblem, description = "not now")
+        (status = 200, body = Health, description = "the server accepts work"),
+        (status = 503, body = ApiProblem, description = "temporarily unavailable")
     )
 )]
 pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Health>, ApiProblem> {
@@ -43,20 +43,17 @@ pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Heal
         Err(ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail).hint(hint).retry_after(1))
     };
     if app.is_draining() || app.engine.is_closing() {
-        return not_ready("the server is about to stop".to_owned(), "ask the one that comes after it");
+        return not_ready("the server is shutting down".to_owned(), "send the request to its successor");
     }
     if app.engine.is_recovering() {
-        return not_ready("runs of an earlier process are being brought back".to_owned(), "ask again in a second");
+        return not_ready("runs of an earlier process are being reloaded".to_owned(), "retry in a second");
     }
     if app.audit.is_broken() {
-        return not_ready(
-            "the audit log cannot be written".to_owned(),
-            "look at the disk, then start the server again",
-        );
+        return not_ready("the audit log cannot be written".to_owned(), "check the disk, then restart the server");
     }
     match app.check_writable().await {
         Ok(()) => Ok(Json(Health { status: "ready", version: env!("CARGO_PKG_VERSION") })),
-        Err(why) => not_ready(format!("the store cannot be written: {why}"), "`windlass doctor` looks at the store"),
+        Err(why) => not_ready(format!("the store cannot be written: {why}"), "`windlass doctor` checks the store"),
     }
 }
 
@@ -64,7 +61,7 @@ pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Heal
 #[utoipa::path(get, path = "/metrics", tag = "ops", responses((status = 200, description = "OpenMetrics", content_type = "application/openmetrics-text")))]
 pub(crate) async fn metrics(_: Allowed<Read>, State(app): State<App>) -> Result<impl IntoResponse, ApiProblem> {
     let text = app.metrics.render(&app).map_err(|_| {
-        ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, "the figures could not be written")
+        ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, "the metrics could not be rendered")
     })?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }

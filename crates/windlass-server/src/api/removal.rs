@@ -35,8 +35,8 @@ pub(crate) struct DefinitionRemoved {
 /// The values it has written are removed as well, unless another run has written the same. Its idempotency key is
 /// forgotten.
 #[utoipa::path(delete, path = "/api/v1/runs/{run}", tag = "runs", params(("run" = String, Path)),
-    responses((status = 200, description = "it is gone", body = RunRemoved), (status = 404, description = "there is no such run", body = ApiProblem),
-        (status = 409, description = "it, or a run that it has called, has not ended; or it was called by one that is there", body = ApiProblem)))]
+    responses((status = 200, description = "the run has been removed", body = RunRemoved), (status = 404, description = "there is no such run", body = ApiProblem),
+        (status = 409, description = "the run or one of its child runs has not ended, or its parent run still exists", body = ApiProblem)))]
 pub(crate) async fn run(
     _: Allowed<Admin>,
     State(app): State<App>,
@@ -70,18 +70,18 @@ fn removal_conflict(app: &App, row: &RunRow) -> Result<ApiProblem, ApiProblem> {
     let run = &row.run;
     if !row.status.is_final() {
         let problem = ApiProblem::conflict(format!("the run `{run}` is {}", row.status.as_str()));
-        return Ok(problem.hint(format!("only what has ended can be removed: POST /api/v1/runs/{run}/cancel ends it")));
+        return Ok(problem.hint(format!("only ended runs can be removed: POST /api/v1/runs/{run}/cancel cancels it")));
     }
     if let Some(parent) = &row.parent
         && app.store.run(parent)?.is_some()
     {
-        let problem = ApiProblem::conflict(format!("the run `{run}` was called by `{parent}`, which is there"));
+        let problem = ApiProblem::conflict(format!("the run `{run}` is a child of `{parent}`, which still exists"));
         return Ok(problem.hint(format!("DELETE /api/v1/runs/{parent} removes both")));
     }
     let called = RunFilter { parent: Some(ParentFilter::Run(run.clone())), unfinished: true, ..RunFilter::default() };
     let open = app.store.runs(&called, None, 1)?.into_iter().next();
-    let which = open.map_or_else(|| "one below it".to_owned(), |open| format!("`{}`", open.run));
-    let problem = ApiProblem::conflict(format!("the run `{run}` has called others, and {which} has not ended"));
+    let which = open.map_or_else(|| "one of its descendants".to_owned(), |open| format!("`{}`", open.run));
+    let problem = ApiProblem::conflict(format!("the run `{run}` has child runs, and {which} has not ended"));
     Ok(problem.hint(format!("GET /api/v1/runs?parent={run} lists them")))
 }
 
@@ -106,7 +106,7 @@ fn sweep(app: App) {
 /// Running runs continue, and so do definitions that were registered while they could call it. Its versions stay
 /// readable as long as they have runs; its trigger settings are deleted. The same name may be registered again.
 #[utoipa::path(delete, path = "/api/v1/definitions/{name}", tag = "definitions", params(("name" = String, Path)),
-    responses((status = 200, description = "nothing starts it any more", body = DefinitionRemoved), (status = 404, description = "there is none", body = ApiProblem)))]
+    responses((status = 200, description = "the definition has been removed; nothing can start it", body = DefinitionRemoved), (status = 404, description = "there is no such definition", body = ApiProblem)))]
 pub(crate) async fn definition(
     _: Allowed<Admin>,
     State(app): State<App>,

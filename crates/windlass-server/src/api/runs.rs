@@ -115,13 +115,13 @@ pub(crate) struct RunListQuery {
 /// The run is durable when this is answered. With the header `Idempotency-Key`, the same call again returns the same
 /// run; another body under the same key is rejected.
 #[utoipa::path(post, path = "/api/v1/runs", tag = "runs", request_body = StartRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "makes repeats of this call one")),
-    responses((status = 202, description = "started, or started before", body = StartResponse,
-            headers(("Location" = String, description = "where the run is"))),
-        (status = 200, description = "it has ended within `wait_ms`", body = EndedRunResponse),
+    params(("Idempotency-Key" = Option<String>, Header, description = "idempotency key: a repeat of this call has no further effect")),
+    responses((status = 202, description = "started, or already started by the same call", body = StartResponse,
+            headers(("Location" = String, description = "the address of the run"))),
+        (status = 200, description = "the run has ended within `wait_ms`", body = EndedRunResponse),
         (status = 404, description = "there is no such definition", body = ApiProblem),
-        (status = 409, description = "the id or key was used for something else", body = ApiProblem),
-        (status = 422, description = "the input does not fit the definition", body = ApiProblem)))]
+        (status = 409, description = "the id or key was used for a different call", body = ApiProblem),
+        (status = 422, description = "the input does not match the definition", body = ApiProblem)))]
 pub(crate) async fn start(
     allowed: Allowed<Run>,
     State(app): State<App>,
@@ -134,7 +134,7 @@ pub(crate) async fn start(
     if let Some(ms) = wait_ms.filter(|ms| u128::from(*ms) > max_wait_ms) {
         let problem = ApiProblem::bad_request(format!("`wait_ms` is {ms}; it must be 0 to {max_wait_ms}"));
         return Err(problem.hint(
-            "GET /api/v1/runs/{run}/events tells when a run ends, however long it takes; the operator can raise \
+            "GET /api/v1/runs/{run}/events reports the end of a run, however long it takes; the operator can raise \
              `server.max_start_wait` in windlass.toml",
         ));
     }
@@ -186,11 +186,10 @@ pub(crate) async fn start(
 fn run_id(id: Option<String>, key: Option<String>, identity: &TokenIdentity) -> Result<Option<String>, ApiProblem> {
     match (id, key) {
         (Some(_), Some(_)) => Err(ApiProblem::bad_request("`id` and `Idempotency-Key` are both given")
-            .hint("each of them makes repeats one: leave one out")),
+            .hint("both are idempotency keys: send only one of them")),
         (Some(id), None) if !is_new_run_id(&id) => {
-            Err(ApiProblem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug())).hint(
-                "up to 128 letters, digits and -_.: but not `last`, `changes` or `counts`, which mean something else",
-            ))
+            Err(ApiProblem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug()))
+                .hint("up to 128 letters, digits and -_.: but not `last`, `changes` or `counts`, which are reserved"))
         }
         (Some(id), None) => Ok(Some(id)),
         (None, Some(key)) => {
@@ -294,7 +293,7 @@ async fn wait_for_end(
 /// Lists runs, newest first.
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs", params(RunListQuery),
     responses((status = 200, description = "a page; `next` is the number for `before`", body = ListPage<RunSummary>),
-        (status = 400, description = "a filter does not fit", body = ApiProblem)))]
+        (status = 400, description = "a filter is invalid", body = ApiProblem)))]
 pub(crate) async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -352,7 +351,7 @@ pub(crate) struct StatusCountInfo {
 /// does not depend on the total number of runs.
 #[utoipa::path(get, path = "/api/v1/runs/counts", tag = "runs", params(CountsQuery),
     responses((status = 200, description = "by status", body = StatusCounts),
-        (status = 400, description = "a filter does not fit", body = ApiProblem)))]
+        (status = 400, description = "a filter is invalid", body = ApiProblem)))]
 pub(crate) async fn counts(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -397,14 +396,14 @@ fn check_dialect(app: &App, given: Option<&str>) -> Result<(), ApiProblem> {
     if known.is_empty() || known.contains(&given) {
         return Ok(());
     }
-    let problem = ApiProblem::bad_request(format!("`{}` is no dialect", printable(given)));
+    let problem = ApiProblem::bad_request(format!("`{}` is not a dialect", printable(given)));
     Err(problem.hint(did_you_mean(given, known.iter().copied()).unwrap_or_else(|| known.join(", "))))
 }
 
 fn parse_status(word: &str) -> Result<RunStatus, ApiProblem> {
     RunStatus::parse(word.trim()).ok_or_else(|| {
         let words = RunStatus::ALL.map(RunStatus::as_str);
-        let problem = ApiProblem::bad_request(format!("`{}` is no status of a run", word.escape_debug()));
+        let problem = ApiProblem::bad_request(format!("`{}` is not a run status", word.escape_debug()));
         problem.hint(did_you_mean(word, words).unwrap_or_else(|| words.join(", ")))
     })
 }
@@ -413,13 +412,14 @@ pub(crate) fn parse_time(name: &str, text: Option<String>) -> Result<Option<Time
     let Some(text) = text else { return Ok(None) };
     let time = Timestamp::parse_rfc3339(&text);
     time.map(Some).ok_or_else(|| {
-        ApiProblem::bad_request(format!("`{name}` is no time")).hint("RFC 3339, such as 2026-11-16T09:30:00Z")
+        ApiProblem::bad_request(format!("`{name}` is not a valid time"))
+            .hint("expected RFC 3339, such as 2026-11-16T09:30:00Z")
     })
 }
 
 /// Returns one run.
 #[utoipa::path(get, path = "/api/v1/runs/{run}", tag = "runs", params(("run" = String, Path)),
-    responses((status = 200, description = "its input, output, errors, and what it is doing", body = RunDetail), (status = 404, description = "there is no such run", body = ApiProblem)))]
+    responses((status = 200, description = "its input, output, errors and current activity", body = RunDetail), (status = 404, description = "there is no such run", body = ApiProblem)))]
 pub(crate) async fn get(
     _: Allowed<Read>,
     State(app): State<App>,

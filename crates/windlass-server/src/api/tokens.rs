@@ -28,7 +28,7 @@ pub(crate) struct TokenFacts {
     last_used: Option<String>,
     /// Id of the token that created it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    by: Option<String>,
+    created_by: Option<String>,
 }
 
 impl From<tokens::ApiToken> for TokenFacts {
@@ -41,7 +41,7 @@ impl From<tokens::ApiToken> for TokenFacts {
             created_at: token.created_at.to_string(),
             expires_at: text(token.expires_at),
             last_used: text(token.last_used),
-            by: token.by,
+            created_by: token.created_by,
         }
     }
 }
@@ -81,7 +81,7 @@ pub(crate) struct RevokedToken {
 
 /// Lists all tokens, oldest first.
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", 
-    responses((status = 200, body = TokenList, description = "all of them, without their secrets")))]
+    responses((status = 200, body = TokenList, description = "all tokens, without their secrets")))]
 pub(crate) async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Json<TokenList>, ApiProblem> {
     let mut all = app.read_store(|app| Ok(tokens::list(&*app.store)?)).await?;
     all.sort_by_key(|(token, _)| token.created_at);
@@ -95,8 +95,8 @@ pub(crate) async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Js
     tag = "tokens",
     request_body = NewToken,
     responses(
-        (status = 201, body = CreatedToken, description = "made; it is shown this once"),
-        (status = 422, body = ApiProblem, description = "it cannot be made so")
+        (status = 201, body = CreatedToken, description = "created; the token is shown only once"),
+        (status = 422, body = ApiProblem, description = "the request is invalid")
     )
 )]
 pub(crate) async fn create(
@@ -107,7 +107,7 @@ pub(crate) async fn create(
     check_grantable(&allowed.identity, &new.scopes)?;
     let expires_at = expiry(&new)?;
     let request =
-        TokenRequest { name: new.name, scopes: new.scopes, expires_at, by: Some(allowed.identity.id.clone()) };
+        TokenRequest { name: new.name, scopes: new.scopes, expires_at, created_by: Some(allowed.identity.id.clone()) };
     let created = app.write_store(move |app| {
         let created = tokens::create(&*app.store, request, app.options.limits.max_tokens)?;
         app.keys.refresh()?;
@@ -122,11 +122,11 @@ pub(crate) async fn create(
     delete,
     path = "/api/v1/tokens/{id}",
     tag = "tokens",
-    params(("id" = String, Path, description = "its id, not the token itself")),
+    params(("id" = String, Path, description = "the id, not the token itself")),
     responses(
-        (status = 200, body = RevokedToken, description = "it is worth nothing from now on"),
+        (status = 200, body = RevokedToken, description = "the token is revoked"),
         (status = 404, body = ApiProblem, description = "there is no such token"),
-        (status = 409, body = ApiProblem, description = "others have changed it meanwhile")
+        (status = 409, body = ApiProblem, description = "another process has changed it concurrently")
     )
 )]
 pub(crate) async fn revoke(
@@ -148,7 +148,11 @@ fn check_grantable(identity: &TokenIdentity, scopes: &[TokenScope]) -> Result<()
     match scopes.iter().find(|scope| !identity.may(**scope)) {
         None => Ok(()),
         Some(scope) => {
-            let detail = format!("the token `{}` has no scope `{}` to give", identity.name, scope.as_str());
+            let detail = format!(
+                "the token `{}` cannot grant the scope `{}`, which it does not have",
+                identity.name,
+                scope.as_str()
+            );
             Err(ApiProblem::new(StatusCode::FORBIDDEN, codes::FORBIDDEN, detail))
         }
     }
@@ -156,14 +160,16 @@ fn check_grantable(identity: &TokenIdentity, scopes: &[TokenScope]) -> Result<()
 
 fn expiry(new: &NewToken) -> Result<Option<Timestamp>, ApiProblem> {
     match (&new.expires_at, new.expires_in_seconds) {
-        (Some(_), Some(_)) => Err(ApiProblem::bad_request("say either `expires_at` or `expires_in_seconds`")),
+        (Some(_), Some(_)) => {
+            Err(ApiProblem::bad_request("send either `expires_at` or `expires_in_seconds`, not both"))
+        }
         (Some(text), None) => Timestamp::parse_rfc3339(text)
             .map(Some)
-            .ok_or_else(|| ApiProblem::bad_request(format!("`expires_at` is no time of RFC 3339: `{text}`"))),
+            .ok_or_else(|| ApiProblem::bad_request(format!("`expires_at` is not an RFC 3339 time: `{text}`"))),
         (None, Some(seconds)) => {
             let micros = i64::try_from(seconds).ok().and_then(|seconds| seconds.checked_mul(1_000_000));
             let at = micros.and_then(|micros| real_now().0.checked_add(micros)).map(Timestamp);
-            at.map(Some).ok_or_else(|| ApiProblem::bad_request("`expires_in_seconds` is too long"))
+            at.map(Some).ok_or_else(|| ApiProblem::bad_request("`expires_in_seconds` is too large"))
         }
         (None, None) => Ok(None),
     }

@@ -34,7 +34,7 @@ pub(crate) struct TriggerFacts {
     /// The signature scheme.
     #[serde(skip_serializing_if = "Option::is_none")]
     scheme: Option<SignatureScheme>,
-    /// As in the definition, or `{cron, timeZone}`.
+    /// As in the definition, or `{cron, time_zone}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     schedule: Option<serde_json::Value>,
@@ -96,7 +96,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<C
 
 /// Lists all triggers of all definitions.
 #[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", 
-    responses((status = 200, body = TriggerList, description = "all of them")))]
+    responses((status = 200, body = TriggerList, description = "all triggers")))]
 pub(crate) async fn list(_: Allowed<Read>, State(app): State<App>) -> Result<Json<TriggerList>, ApiProblem> {
     app.read_store(|app| Ok(Json(TriggerList { items: trigger_facts(app)?, next: None }))).await
 }
@@ -167,7 +167,7 @@ fn trigger_facts(app: &App) -> Result<Vec<TriggerFacts>, ApiProblem> {
 fn proof_kind(settings: &StoredTriggerSettings) -> &'static str {
     match (settings.secret.is_some(), settings.insecure) {
         (true, _) => "signature",
-        (false, true) => "nothing",
+        (false, true) => "none",
         (false, false) => "token",
     }
 }
@@ -205,10 +205,10 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for TriggerParam {
     params(("name" = String, Path), ("trigger" = String, Path)),
     request_body = TriggerSettings,
     responses(
-        (status = 200, body = TriggerFacts, description = "as it is from now on"),
-        (status = 204, description = "the schedule is taken away"),
+        (status = 200, body = TriggerFacts, description = "the trigger with its new settings"),
+        (status = 204, description = "the schedule has been removed"),
         (status = 404, body = ApiProblem, description = "there is no such definition or trigger"),
-        (status = 422, body = ApiProblem, description = "the trigger cannot be so")
+        (status = 422, body = ApiProblem, description = "the settings are invalid for this trigger")
     )
 )]
 pub(crate) async fn change(
@@ -223,10 +223,10 @@ pub(crate) async fn change(
 
 /// Applies the settings. Blocking: reads and writes.
 fn apply_settings(app: &App, name: &str, trigger: &str, request: &TriggerSettings) -> Result<Response, ApiProblem> {
-    let missing = |detail: String| ApiProblem::not_found(detail).hint("GET /api/v1/triggers lists those there are");
+    let missing = |detail: String| ApiProblem::not_found(detail).hint("GET /api/v1/triggers lists them");
     let definition = app.definitions.get(name).ok_or_else(|| {
         let problem = ApiProblem::not_found(format!("there is no definition `{name}`"));
-        problem.hint("GET /api/v1/definitions lists those there are; POST /api/v1/definitions registers one")
+        problem.hint("GET /api/v1/definitions lists them; POST /api/v1/definitions registers one")
     })?;
     let program = app.engine.program(&definition.current.plan())?;
     let planned =
@@ -260,19 +260,23 @@ fn apply_settings(app: &App, name: &str, trigger: &str, request: &TriggerSetting
     let fits = |facts: &TriggerFacts| *facts.definition == *name && facts.trigger.eq_ignore_ascii_case(trigger);
     let found = trigger_facts(app)?.into_iter().find(fits);
     let found = found.map(|facts| Json(facts).into_response());
-    found.ok_or_else(|| missing(format!("nothing starts a trigger such as `{trigger}` of `{name}`")))
+    found.ok_or_else(|| {
+        missing(format!("the trigger `{trigger}` of `{name}` is of a kind that this server does not start"))
+    })
 }
 
 fn check_settings(request: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> Result<(), ApiProblem> {
     let refused = |detail: String| ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
     let is_webhook = planned.is_some_and(|planned| is_called(&planned.kind));
     if (request.secret.is_some() || request.scheme.is_some() || request.insecure.is_some()) && !is_webhook {
-        return Err(refused(format!("nobody calls the trigger `{trigger}`: it needs no secret")));
+        return Err(refused(format!(
+            "the trigger `{trigger}` is not a webhook: `secret`, `scheme` and `insecure` do not apply"
+        )));
     }
     if let Some(secret) = request.secret.as_deref().filter(|secret| !secret.is_empty()) {
         // The text is not repeated, since it may be the secret itself.
         let problem = match settings::is_reference(secret).then(|| settings::resolve_secret(secret)) {
-            None => Some(format!("the secret of {} letters is not a reference to one", secret.chars().count())),
+            None => Some(format!("the secret of {} characters is not a reference to one", secret.chars().count())),
             Some(Err(unavailable)) => Some(unavailable.reason(secret).to_owned()),
             Some(Ok(_)) => None,
         };
@@ -284,8 +288,8 @@ fn check_settings(request: &TriggerSettings, planned: Option<&Trigger>, trigger:
     }
     let Some(schedule) = &request.schedule else { return Ok(()) };
     if let (None, Some(_)) = (schedule, planned) {
-        let detail = format!("the trigger `{trigger}` is the definition's own: it goes with a version without it");
-        return Err(refused(detail).hint("turn it off: {\"enabled\": false}"));
+        let detail = format!("the trigger `{trigger}` belongs to the definition: only a version without it removes it");
+        return Err(refused(detail).hint("to disable it: {\"enabled\": false}"));
     }
     let Some(schedule) = schedule else { return Ok(()) };
     if planned.is_some() {
@@ -301,5 +305,5 @@ fn check_settings(request: &TriggerSettings, planned: Option<&Trigger>, trigger:
         refused(why).hint(hint)
     })?;
     let next = schedule.if_ever_fires().ok().and_then(|schedule| schedule.next(real_now()));
-    next.map(drop).ok_or_else(|| refused(NEVER_FIRES.to_owned()).hint("look at the day, the month and the year"))
+    next.map(drop).ok_or_else(|| refused(NEVER_FIRES.to_owned()).hint("check the day, the month and the year"))
 }

@@ -9,7 +9,7 @@ use super::extract::Json;
 use crate::auth::{Allowed, Control, Read, TokenIdentity, Work};
 use crate::problem::codes;
 use crate::workers::{
-    CompleteRequest, FailRequest, HeartbeatRequest, HeartbeatResponse, LeaseRequest, LeaseResponse, LeaveRequest,
+    CompleteRequest, DeregisterRequest, FailRequest, HeartbeatRequest, HeartbeatResponse, LeaseRequest, LeaseResponse,
     ProgressReport, ReportAccepted, ReportRejection, WorkerKey, WorkerList,
 };
 use crate::{ApiProblem, App};
@@ -49,7 +49,7 @@ pub(crate) async fn lease(
 
 /// Renews a worker's leases. The worker must act on the response immediately.
 #[utoipa::path(post, path = "/api/v1/worker/heartbeat", tag = "workers", request_body = HeartbeatRequest,
-    responses((status = 200, body = HeartbeatResponse, description = "what became of its jobs")))]
+    responses((status = 200, body = HeartbeatResponse, description = "the state of its leases")))]
 pub(crate) async fn heartbeat(
     allowed: Allowed<Work>,
     State(app): State<App>,
@@ -65,7 +65,7 @@ pub(crate) async fn heartbeat(
 
 /// Publishes an event of a running task. It counts as a heartbeat.
 #[utoipa::path(post, path = "/api/v1/worker/progress", tag = "workers", request_body = ProgressReport,
-    responses((status = 204, description = "told"), (status = 409, body = ApiProblem, description = "the lease is another's by now")))]
+    responses((status = 204, description = "the event is published"), (status = 409, body = ApiProblem, description = "the worker no longer holds the lease")))]
 pub(crate) async fn progress(
     allowed: Allowed<Work>,
     State(app): State<App>,
@@ -89,7 +89,7 @@ pub(crate) async fn progress(
 /// Reports the success of a task. Answered when it is durable, with the pipeline's next task if this worker can run
 /// it.
 #[utoipa::path(post, path = "/api/v1/worker/complete", tag = "workers", request_body = CompleteRequest,
-    responses((status = 200, body = ReportAccepted, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = ApiProblem, description = "the lease is another's by now")))]
+    responses((status = 200, body = ReportAccepted, description = "the report is durable; `next` is the next task, if this worker can run it"), (status = 409, body = ApiProblem, description = "the worker no longer holds the lease")))]
 pub(crate) async fn complete(
     allowed: Allowed<Work>,
     State(app): State<App>,
@@ -105,7 +105,7 @@ pub(crate) async fn complete(
 
 /// Reports the failure of a task. Answered like `complete`; the next task may be a retry of the same one.
 #[utoipa::path(post, path = "/api/v1/worker/fail", tag = "workers", request_body = FailRequest,
-    responses((status = 200, body = ReportAccepted, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = ApiProblem, description = "the lease is another's by now")))]
+    responses((status = 200, body = ReportAccepted, description = "the report is durable; `next` is the next task, if this worker can run it"), (status = 409, body = ApiProblem, description = "the worker no longer holds the lease")))]
 pub(crate) async fn fail(
     allowed: Allowed<Work>,
     State(app): State<App>,
@@ -119,21 +119,21 @@ pub(crate) async fn fail(
         .map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
 }
 
-/// Removes a worker that leaves. Its jobs go to others immediately.
-#[utoipa::path(post, path = "/api/v1/worker/leave", tag = "workers", request_body = LeaveRequest,
-    responses((status = 204, description = "gone")))]
-pub(crate) async fn leave(
+/// Deregisters a worker. Its jobs go to others immediately.
+#[utoipa::path(post, path = "/api/v1/worker/deregister", tag = "workers", request_body = DeregisterRequest,
+    responses((status = 204, description = "the worker is deregistered; its remaining jobs go to other workers")))]
+pub(crate) async fn deregister(
     allowed: Allowed<Work>,
     State(app): State<App>,
-    Json(leave): Json<LeaveRequest>,
+    Json(request): Json<DeregisterRequest>,
 ) -> Result<StatusCode, ApiProblem> {
-    app.dispatcher.leave(&parse_worker_key(&allowed.identity, &leave.worker)?);
+    app.dispatcher.deregister(&parse_worker_key(&allowed.identity, &request.worker)?);
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Lists the workers, their leases and the queued jobs.
 #[utoipa::path(get, path = "/api/v1/workers", tag = "workers",
-    responses((status = 200, body = WorkerList, description = "workers, and jobs that wait for one")))]
+    responses((status = 200, body = WorkerList, description = "workers, and the jobs queued for them")))]
 pub(crate) async fn list(_: Allowed<Read>, State(app): State<App>) -> Answer<WorkerList> {
     Answer(app.dispatcher.list())
 }
@@ -145,7 +145,7 @@ pub(crate) struct WorkerParam {
 
 /// Asks a worker to stop when its jobs are done.
 #[utoipa::path(post, path = "/api/v1/workers/{worker}/drain", tag = "workers", params(("worker" = String, Path)),
-    responses((status = 202, description = "it is told with its next heartbeat"), (status = 404, body = ApiProblem, description = "there is no such worker")))]
+    responses((status = 202, description = "the worker learns of it with its next heartbeat"), (status = 404, body = ApiProblem, description = "there is no such worker")))]
 pub(crate) async fn drain(
     _: Allowed<Control>,
     State(app): State<App>,
@@ -154,7 +154,7 @@ pub(crate) async fn drain(
     match app.dispatcher.drain(&worker) {
         true => Ok(StatusCode::ACCEPTED),
         false => {
-            Err(ApiProblem::not_found("there is no such worker").hint("GET /api/v1/workers lists those that are known"))
+            Err(ApiProblem::not_found("there is no such worker").hint("GET /api/v1/workers lists the known workers"))
         }
     }
 }
@@ -165,7 +165,7 @@ fn parse_worker_key(identity: &TokenIdentity, worker: &str) -> Result<WorkerKey,
     match fits {
         true => Ok(WorkerKey { token: identity.id.as_str().into(), worker: worker.into() }),
         false => Err(ApiProblem::bad_request(format!(
-            "`worker` must be 1 to {MAX_WORKER_ID_BYTES} letters, digits and signs"
+            "`worker` must be 1 to {MAX_WORKER_ID_BYTES} printable ASCII characters"
         ))),
     }
 }
@@ -173,14 +173,19 @@ fn parse_worker_key(identity: &TokenIdentity, worker: &str) -> Result<WorkerKey,
 fn rejection_problem(rejection: ReportRejection, job: u64, lease_epoch: u32) -> ApiProblem {
     match rejection {
         ReportRejection::Stale => {
-            let detail = format!("this worker does not hold job {job} under epoch {lease_epoch}; nothing was changed");
-            let hint = "stop it and say nothing more of it; `heartbeat` with its `key` may give it back";
+            let detail =
+                format!("this worker does not hold job {job} under lease epoch {lease_epoch}; nothing was changed");
+            let hint = "stop the job and send no more reports for it; a `heartbeat` with its `idempotency_key` may reclaim \
+                        the lease";
             ApiProblem::new(StatusCode::CONFLICT, codes::STALE_LEASE, detail).hint(hint)
         }
         ReportRejection::ShuttingDown => {
-            let detail = "the server lets go of the run just now: whether the report counts is not known";
+            let detail =
+                "the server is shutting down and evicting the run: it is unknown whether the report is durable";
             let problem = ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail);
-            problem.hint("`heartbeat` with the job and its `key` until it is renewed or lost, then report again")
+            problem.hint(
+                "send `heartbeat` with the job and its `idempotency_key` until it is renewed or lost, then report again",
+            )
         }
     }
 }

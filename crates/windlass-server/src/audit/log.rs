@@ -35,7 +35,7 @@ impl AuditError {
     }
 
     pub fn hint(&self) -> &'static str {
-        "only one server at a time writes it; otherwise look at the disk and the permissions of the store's directory"
+        "only one server at a time may write it; otherwise check the disk and the permissions of the store's directory"
     }
 }
 
@@ -105,11 +105,12 @@ impl AuditFile {
         };
         let open = |path: &Path| OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
         let lock = open(&directory.join(LOCK)).map_err(io_error("could not open the audit log's lock"))?;
-        lock.try_lock().map_err(|error| AuditError::new(&path, "another server writes this audit log", &error))?;
-        let older = log_files(directory).map_err(io_error("could not look for the audit log"))?;
+        lock.try_lock().map_err(|error| AuditError::new(&path, "another server is writing this audit log", &error))?;
+        let older = log_files(directory).map_err(io_error("could not find the audit log"))?;
         let previous = older.into_iter().rfind(|file| *file != path);
         let mut file = open(&path).map_err(io_error("could not open the audit log"))?;
-        let cut = truncate_torn_line(&mut file).map_err(io_error("could not cut the audit log's unfinished end"))?;
+        let cut =
+            truncate_torn_line(&mut file).map_err(io_error("could not truncate the audit log's unfinished end"))?;
         let mut last = last_line(&mut file).map_err(io_error("could not read the audit log"))?;
         let has_lines = last.is_some();
         if let (None, Some(older)) = (&last, previous) {
@@ -119,7 +120,7 @@ impl AuditFile {
         let (number, last_hash) = match &last {
             None => (0, [0; 32]),
             Some(line) => {
-                let damaged = || AuditError::new(&path, "the audit log's last line is none", &"its hash is missing");
+                let damaged = || AuditError::new(&path, "the audit log's last line is invalid", &"its hash is missing");
                 let (_, hash) = split_line(line).ok_or_else(damaged)?;
                 (line_number(line).ok_or_else(damaged)?, hash)
             }

@@ -167,7 +167,7 @@ impl AuditLog {
         let thread = std::thread::Builder::new()
             .name("windlass-audit".to_owned())
             .spawn(move || run_writer(log, &arrived, &shared))
-            .map_err(|error| AuditError::new(directory, "could not start the thread that writes it", &error))?;
+            .map_err(|error| AuditError::new(directory, "could not start the audit log's writer thread", &error))?;
         let writer = AuditWriter {
             directory: directory.to_owned(),
             queue: Some(queue),
@@ -236,7 +236,7 @@ impl AuditWriter {
     }
 }
 
-/// What was noted is still written.
+/// Entries that are already queued are still written.
 impl Drop for AuditWriter {
     fn drop(&mut self) {
         self.queue = None;

@@ -69,7 +69,7 @@ impl AuditVerifier {
             let missing = format!("line {expected} is missing, {number} follows");
             self.add_finding(format!("audit log: the chain is broken at line {number} ({file}): {missing}"));
         } else if !fits {
-            let why = "it or the line before was changed";
+            let why = "this line or the one before was changed";
             self.add_finding(format!("audit log: the chain is broken at line {number} ({file}): {why}"));
         }
         self.previous = Some((number, hash));

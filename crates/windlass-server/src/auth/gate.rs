@@ -104,7 +104,7 @@ pub(crate) async fn require_authorization(mut request: Request, next: Next) -> R
     match auth.is_authorized() {
         true => answer,
         false => {
-            let detail = "this route asks nobody who they are: that is a defect of the server";
+            let detail = "internal error: this route has no authorization check";
             ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail).into_response()
         }
     }

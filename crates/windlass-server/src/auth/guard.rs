@@ -24,7 +24,7 @@ pub enum AccessRule {
 
 /// An authorisation type: extracting it has checked the caller.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say who may call this handler",
+    message = "`{Self}` does not declare the access rule of this handler",
     label = "the first argument of a handler is an authorisation type",
     note = "take `Public`, `Allowed<Read>`, `Allowed<Run>`, `Allowed<Control>`, `Allowed<Work>`, `Allowed<Admin>` or `Signed` first"
 )]
@@ -34,8 +34,8 @@ pub trait Authorization {
 
 /// A handler whose first argument is an authorisation type.
 #[diagnostic::on_unimplemented(
-    message = "this handler does not say who may call it",
-    label = "its first argument is no authorisation type",
+    message = "this handler does not declare its access rule",
+    label = "its first argument is not an authorisation type",
     note = "take `Public`, `Allowed<Read>`, `Allowed<Run>`, `Allowed<Control>`, `Allowed<Work>`, `Allowed<Admin>` or `Signed` first"
 )]
 pub trait Guarded<Arguments> {

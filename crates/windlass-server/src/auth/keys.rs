@@ -261,7 +261,7 @@ pub fn first_token(store: &dyn Store, directory: &Path) -> Result<Option<TokenSe
         name: "first".to_owned(),
         scopes: vec![TokenScope::Admin],
         expires_at: None,
-        by: Some("server".to_owned()),
+        created_by: Some("server".to_owned()),
     };
     // The token limit does not apply to the first token of a store.
     tokens::create_with_secret(store, request, &secret, usize::MAX)?;

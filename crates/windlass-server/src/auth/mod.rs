@@ -77,11 +77,15 @@ impl<N: RequiredScope> FromRequestParts<App> for Allowed<N> {
         gate::set_identity(parts, &identity);
         if !identity.may(N::SCOPE) {
             let detail = format!("the token `{}` has no scope `{}`", identity.name, N::SCOPE.as_str());
-            let hint = "`windlass token create NAME --scope …` makes one that has";
+            let hint = "`windlass token create NAME --scope …` creates one that has it";
             return Err(ApiProblem::new(StatusCode::FORBIDDEN, codes::FORBIDDEN, detail).hint(hint));
         }
         let limit = Rate::new(app.options.rate_per_second, app.options.rate_per_second);
-        identity.usage.requests.take(limit).map_err(|wait| rate_limited("requests with this token", wait, "rate"))?;
+        identity
+            .usage
+            .requests
+            .take(limit)
+            .map_err(|wait| rate_limited("requests with this token", wait, "rate_per_second"))?;
         check_query(parts)?;
         Ok(Allowed { identity, needs: PhantomData })
     }
@@ -98,14 +102,14 @@ pub(crate) fn identify(parts: &Parts, app: &App) -> Result<Arc<TokenIdentity>, A
     let reason = match token {
         Ok(token) => match app.keys.identify(token, wait.is_none()) {
             Ok(identity) => return Ok(identity),
-            Err(TokenRefusal::Unknown) => "nobody has this token",
+            Err(TokenRefusal::Unknown) => "unknown token",
             Err(TokenRefusal::Expired) => "this token has expired",
         },
         Err(why) => why,
     };
     // A caller with a valid token is not locked out by others of the same address block.
     if let Some(wait) = wait {
-        return Err(rate_limited("tokens that nobody has, from this address", wait, "max_unknown_tokens_per_second"));
+        return Err(rate_limited("unknown tokens from this address", wait, "max_unknown_tokens_per_second"));
     }
     if let Some(from) = from {
         // The result is checked by the next request.
@@ -117,9 +121,9 @@ pub(crate) fn identify(parts: &Parts, app: &App) -> Result<Arc<TokenIdentity>, A
 
 fn bearer_token(parts: &Parts) -> Result<&str, &'static str> {
     let mut given = parts.headers.get_all(header::AUTHORIZATION).iter();
-    let first = given.next().ok_or("there is no token")?;
+    let first = given.next().ok_or("the request has no token")?;
     if given.next().is_some() {
-        return Err("there is more than one `Authorization`");
+        return Err("the request has more than one `Authorization` header");
     }
     let text = first.to_str().ok().and_then(|text| text.split_once(' '));
     let token = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());

@@ -40,7 +40,7 @@ pub struct ApiToken {
     pub last_used: Option<Timestamp>,
     /// Name of the token that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
+    pub created_by: Option<String>,
 }
 
 impl ApiToken {
@@ -100,19 +100,19 @@ pub enum TokenError {
     Store(#[from] StoreError),
     #[error("there is no token `{0}`")]
     NoSuchToken(String),
-    #[error("`{0}` is the last token that may do everything: nobody could make another")]
+    #[error("`{0}` is the last admin token; no one could create another")]
     LastAdmin(String),
-    #[error("a token without a scope could do nothing")]
+    #[error("a token needs at least one scope")]
     NoScope,
     #[error("a token's name has 1 to {MAX_NAME_CHARS} characters, none of which is a control character")]
     Name,
-    #[error("the token would have expired before it is made")]
+    #[error("the expiry time is in the past")]
     Expired,
     #[error("there are {0} tokens already")]
     TooMany(usize),
-    #[error("somebody else changes tokens at the same time")]
+    #[error("another process is changing tokens")]
     Busy,
-    #[error("the system gives no random numbers: {0}")]
+    #[error("the system provides no random numbers: {0}")]
     Random(String),
     #[error("{what} `{file}`: {why}")]
     File { what: &'static str, file: String, why: String },
@@ -124,18 +124,18 @@ impl TokenError {
         match self {
             TokenError::NoSuchToken(_) => "`windlass token list` shows them",
             TokenError::LastAdmin(_) => {
-                "make another first: `windlass token create NAME --scope admin`, then revoke this one"
+                "create another first: `windlass token create NAME --scope admin`, then revoke this one"
             }
             TokenError::NoScope => "scopes are read, run, control, work, admin",
             TokenError::Name => "choose another name",
             TokenError::Expired => "choose a later time",
             TokenError::TooMany(_) => {
-                "revoke those that nobody uses: `windlass token list` shows when each was used last; or raise \
+                "revoke unused tokens: `windlass token list` shows when each was last used; or raise \
                  `server.max_tokens` in windlass.toml"
             }
             TokenError::Busy => "try again",
-            TokenError::Store(_) | TokenError::Random(_) => "`windlass doctor` looks at the store",
-            TokenError::File { .. } => "look at the permissions of the store's directory",
+            TokenError::Store(_) | TokenError::Random(_) => "`windlass doctor` checks the store",
+            TokenError::File { .. } => "check the permissions of the store's directory",
         }
     }
 }
@@ -146,7 +146,7 @@ pub struct TokenRequest {
     pub name: String,
     pub scopes: Vec<TokenScope>,
     pub expires_at: Option<Timestamp>,
-    pub by: Option<String>,
+    pub created_by: Option<String>,
 }
 
 /// Creates a token unless the limit is reached. The secret is returned only here.
@@ -166,7 +166,7 @@ pub(super) fn create_with_secret(
     secret: &TokenSecret,
     max_tokens: usize,
 ) -> Result<ApiToken, TokenError> {
-    let TokenRequest { name, mut scopes, expires_at, by } = request;
+    let TokenRequest { name, mut scopes, expires_at, created_by } = request;
     let now = real_now();
     if name.trim().is_empty() || name.chars().count() > MAX_NAME_CHARS || name.chars().any(char::is_control) {
         return Err(TokenError::Name);
@@ -190,7 +190,7 @@ pub(super) fn create_with_secret(
         created_at: now,
         expires_at,
         last_used: None,
-        by,
+        created_by,
     };
     let change = RecordChange::put(KIND, &token.id, encode(&token), now).with_expected_revision(0);
     match store.change_records(vec![change])? {
@@ -284,7 +284,7 @@ mod rfc3339 {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Timestamp::parse_rfc3339(&text).ok_or_else(|| serde::de::Error::custom("no time of RFC 3339"))
+        Timestamp::parse_rfc3339(&text).ok_or_else(|| serde::de::Error::custom("not an RFC 3339 time"))
     }
 }
 
@@ -302,6 +302,6 @@ mod optional_rfc3339 {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
         let text = Option::<String>::deserialize(deserializer)?;
         let parsed = text.map(|text| Timestamp::parse_rfc3339(&text).ok_or(()));
-        parsed.transpose().map_err(|()| serde::de::Error::custom("no time of RFC 3339"))
+        parsed.transpose().map_err(|()| serde::de::Error::custom("not an RFC 3339 time"))
     }
 }

@@ -253,7 +253,7 @@ mod tests {
         let fifth = admit(&table, "::1").unwrap();
         assert!(is_evicted(&idle));
         fifth.begin();
-        assert_eq!(admit(&table, "::1").err(), Some(ConnectionLimit::Total), "all of them are at work");
+        assert_eq!(admit(&table, "::1").err(), Some(ConnectionLimit::Total), "all connections are busy");
         // A client that does not read its response is evicted when others wait, but not immediately.
         busy.set_stalled(true);
         assert_eq!(admit(&table, "::1").err(), Some(ConnectionLimit::Total));
@@ -264,7 +264,7 @@ mod tests {
         fourth.set_stalled(true);
         tokio::time::advance(STALL_THRESHOLD).await;
         fourth.set_stalled(false);
-        assert_eq!(admit(&table, "::1").err(), Some(ConnectionLimit::Total), "it has read after all");
+        assert_eq!(admit(&table, "::1").err(), Some(ConnectionLimit::Total), "the client has read after all");
         drop(fifth);
         assert!(admit(&table, "::1").is_ok());
     }

@@ -95,7 +95,7 @@ impl Connections {
                 Err(error) if is_connection_error(&error) => {}
                 Err(error) => {
                     if !std::mem::replace(&mut failing, true) {
-                        warn!(why = %error, "connections cannot be accepted");
+                        warn!(reason = %error, "connections cannot be accepted");
                     }
                     match self.table.make_room() {
                         // The connection closes as soon as its task is scheduled.
@@ -177,16 +177,16 @@ async fn silent_for(slot: &ConnectionSlot, timeout: Duration) {
 fn refusal(full: ConnectionLimit) -> Vec<u8> {
     let (status, code, detail, setting) = match full {
         ConnectionLimit::Total => {
-            let detail = "there are as many connections as there may be";
-            (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail, "server.connections")
+            let detail = "the connection limit is reached";
+            (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail, "server.max_connections")
         }
         ConnectionLimit::PerAddress => {
             let detail = "there are too many connections from this address";
-            (StatusCode::TOO_MANY_REQUESTS, codes::RATE, detail, "server.connections_per_address")
+            (StatusCode::TOO_MANY_REQUESTS, codes::RATE, detail, "server.max_connections_per_address")
         }
     };
     let problem = ApiProblem::new(status, code, detail).hint(format!(
-        "close some, or come back later; all of them are busy. The operator sets `{setting}` in windlass.toml"
+        "close some, or retry later; all of them are busy. The operator can raise `{setting}` in windlass.toml"
     ));
     let body = serde_json::to_string(&problem).unwrap_or_default();
     let (title, bytes) = (&problem.title, body.len());

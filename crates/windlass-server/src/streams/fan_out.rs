@@ -240,7 +240,10 @@ mod tests {
         assert!(matches!(fan_out.after(8), NextEvents::Nothing));
         fan_out.end(StreamEnd::Ended);
         assert!(matches!(fan_out.after(8), NextEvents::Ended(StreamEnd::Ended)));
-        assert!(matches!(fan_out.after(7), NextEvents::Batch(_)), "what was told before the end is given first");
+        assert!(
+            matches!(fan_out.after(7), NextEvents::Batch(_)),
+            "events published before the end are delivered first"
+        );
     }
 
     /// A reader that does not read holds one batch, so a batch must stay small however many events there are.
@@ -267,7 +270,7 @@ mod tests {
             fan_out.push(batches(at + 1, at + 1, MAX_RING_BYTES / 4));
         }
         assert!(fan_out.ring().bytes <= MAX_RING_BYTES);
-        assert!(matches!(fan_out.after(0), NextEvents::InStore), "whoever is too slow reads the store");
+        assert!(matches!(fan_out.after(0), NextEvents::InStore), "a slow reader reads from the store");
         assert!(matches!(fan_out.after(19), NextEvents::Batch(_)));
         // The per-run buffer shrinks as the number of streamed runs grows.
         fan_out.fan_outs.fetch_add(10_000, Ordering::Relaxed);

@@ -97,7 +97,7 @@ pub(crate) async fn read_after(
 ) -> Result<Vec<EventBatch>, ApiProblem> {
     let cache = &app.views.page_cache;
     // The semaphore is never closed.
-    let permit = cache.lane.acquire().await.map_err(|_| ApiProblem::unavailable("the server is stopping"))?;
+    let permit = cache.lane.acquire().await.map_err(|_| ApiProblem::unavailable("the server is shutting down"))?;
     if let Some((batch, _)) = cache.after(number, after) {
         return Ok(vec![batch]);
     }

@@ -40,7 +40,7 @@ pub struct TraceError {
 
 impl TraceError {
     pub fn hint(&self) -> &'static str {
-        "OTEL_EXPORTER_OTLP_ENDPOINT is such as http://127.0.0.1:4318"
+        "set OTEL_EXPORTER_OTLP_ENDPOINT to an address such as http://127.0.0.1:4318"
     }
 }
 

@@ -132,7 +132,7 @@ impl RunSpans {
                 self.finish(SpanLevel::Step, event, status.as_str(), reason);
             }
             EventKind::IterationDone { status, condition_result, .. } => {
-                let condition = condition_result.map(|met| KeyValue::new("windlass.conditionResult", met));
+                let condition = condition_result.map(|met| KeyValue::new("windlass.condition_result", met));
                 self.finish(SpanLevel::Iteration, event, status.as_str(), condition);
             }
             EventKind::TaskProcessed { outcome, .. } => {
@@ -140,7 +140,7 @@ impl RunSpans {
             }
             EventKind::LoopDone { iterations, reason, .. } => {
                 let attributes =
-                    [number("windlass.turns", *iterations), KeyValue::new("windlass.reason", reason.as_str())];
+                    [number("windlass.iterations", *iterations), KeyValue::new("windlass.reason", reason.as_str())];
                 self.add_attributes(event, attributes);
             }
             EventKind::WorkflowRestarted { from, retry, .. } => {

@@ -71,7 +71,7 @@ fn is_reply_header(name: &HeaderName) -> bool {
 pub(crate) fn missing_secret_reason(settings: &StoredTriggerSettings) -> Option<String> {
     let reference = settings.secret.as_deref()?;
     let unavailable = settings::resolve_secret(reference).err()?;
-    Some(format!("its secret is not at hand: {}; every delivery is refused (503)", unavailable.reason(reference)))
+    Some(format!("its secret is unavailable: {}; every delivery is rejected (503)", unavailable.reason(reference)))
 }
 
 /// Logs each trigger whose secret has become unavailable. Blocking: reads the store.
@@ -80,12 +80,12 @@ pub fn log_missing_secrets(app: &App) -> Result<(), ApiProblem> {
         for (trigger, kind) in definition.triggers.iter().filter(|(_, kind)| is_called(kind)) {
             let settings: StoredTriggerSettings =
                 settings::read(&*app.store, settings::TRIGGER, &definition.name, trigger)?;
-            if let Some(why) = missing_secret_reason(&settings).filter(|_| definition.enabled && settings.enabled) {
+            if let Some(reason) = missing_secret_reason(&settings).filter(|_| definition.enabled && settings.enabled) {
                 TriggerLogEntry {
                     definition: definition.name.to_string(),
                     trigger: trigger.to_string(),
                     kind: kind.to_string(),
-                    outcome: TriggerLogOutcome::Failed { why },
+                    outcome: TriggerLogOutcome::Failed { reason },
                     due: None,
                 }
                 .log();
@@ -144,7 +144,7 @@ impl FromRequest<App> for Signed {
         if let Some(wait) = from.and_then(|from| {
             app.controls().unauthenticated_deliveries.retry_after(from, app.controls().rates.unauthenticated_deliveries)
         }) {
-            let what = "deliveries that prove nothing, from this address";
+            let what = "unauthenticated deliveries from this address";
             return Err(refused(rate_limited(what, wait, "max_unauthenticated_deliveries_per_second")));
         }
         let unauthenticated = |problem: ApiProblem| {
@@ -173,9 +173,9 @@ impl FromRequest<App> for Signed {
         let many = |wait| refused(rate_limited("deliveries to this webhook", wait, "max_deliveries_per_second"));
         admitted.map_err(many)?;
         if !(definition.enabled && settings.enabled) {
-            let detail = format!("the trigger `{}` of `{}` is turned off", trigger.name, definition.name);
+            let detail = format!("the trigger `{}` of `{}` is disabled", trigger.name, definition.name);
             let problem = ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail);
-            return Err(refused(problem.hint("an administrator turns it on again")));
+            return Err(refused(problem.hint("an administrator can enable it")));
         }
         let trigger_metadata = request::trigger_metadata(&trigger, &parts).map_err(refused)?;
         gate::mark_admitted(&parts);
@@ -213,7 +213,7 @@ fn verify_signature(
     let max_age = app.options.limits.max_signature_age;
     let refused = |detail: &str| ApiProblem::new(StatusCode::UNAUTHORIZED, codes::SIGNATURE, detail);
     let unsigned = || {
-        let detail = "the delivery is not signed in the way of this trigger";
+        let detail = "the delivery is not signed with this trigger's scheme";
         refused(detail).hint(format!("send `{}`, or a token", scheme.header()))
     };
     if !headers.contains_key(scheme.header()) {
@@ -222,17 +222,18 @@ fn verify_signature(
     // The caller may be anyone, so the response does not contain the administrator's settings.
     let secret = settings::resolve_secret(reference).map_err(|_| {
         let problem =
-            ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the trigger's secret is not at hand");
-        problem.hint("an administrator sets its variable, or gives the trigger another secret")
+            ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the trigger's secret is unavailable");
+        problem.hint("an administrator must set its variable, or set another secret for the trigger")
     })?;
     match signature::verify(scheme, headers, body, &secret, real_now(), max_age) {
         Ok(proof) => Ok(proof.delivery),
-        Err(SignatureError::Wrong(why)) => Err(refused(why).hint("sign the bytes of the body as they are sent")),
+        Err(SignatureError::Wrong(why)) => Err(refused(why).hint("sign the exact bytes of the body")),
         Err(SignatureError::Unsigned) => Err(unsigned()),
         Err(SignatureError::Stale) => {
-            let problem = refused(&format!("the time of the signature is more than {max_age} from ours"));
+            let problem =
+                refused(&format!("the time of the signature differs from the server's time by more than {max_age}"));
             Err(problem.hint(
-                "compare the clocks of both machines; a delivery that is sent again is signed again; the operator can raise \
+                "compare the clocks of both machines; sign a repeated delivery anew; the operator can raise \
                  `server.max_signature_age` in windlass.toml",
             ))
         }
@@ -240,10 +241,11 @@ fn verify_signature(
 }
 
 fn no_secret_problem(definition: &str, trigger: &str) -> ApiProblem {
-    let detail = format!("the trigger `{trigger}` of `{definition}` has no secret, and is closed");
+    let detail =
+        format!("the trigger `{trigger}` of `{definition}` has no secret and accepts no unauthenticated calls");
     let name = definition.replace('/', "%2F");
     let hint = format!(
-        "an administrator gives it one: PUT /api/v1/definitions/{name}/triggers/{trigger} {{\"secret\": \"env:NAME\"}}; \
+        "an administrator can set one: PUT /api/v1/definitions/{name}/triggers/{trigger} {{\"secret\": \"env:NAME\"}}; \
          or send a token with the scope `run`"
     );
     ApiProblem::new(StatusCode::UNAUTHORIZED, codes::SIGNATURE, detail).hint(hint)
@@ -253,8 +255,7 @@ type HookTarget = (Arc<Definition>, Arc<Program>, Trigger);
 
 /// Finds a webhook. A trigger of another kind counts as missing.
 fn find_hook(app: &App, name: &str, trigger_name: &str) -> Result<HookTarget, ApiProblem> {
-    let missing =
-        || ApiProblem::not_found("there is no such webhook").hint("GET /api/v1/triggers lists those there are");
+    let missing = || ApiProblem::not_found("there is no such webhook").hint("GET /api/v1/triggers lists them");
     let definition = app.definitions.get(name).ok_or_else(missing)?;
     let program = app.engine.program(&definition.current.plan())?;
     let of_name = |trigger: &&Trigger| trigger.name.eq_ignore_ascii_case(trigger_name) && is_called(&trigger.kind);
@@ -271,14 +272,14 @@ pub(crate) struct DeliveryResponse {
     repeated: bool,
     /// Number of its runs that wait for other runs of this trigger to end.
     #[serde(skip_serializing_if = "is_zero")]
-    waiting: usize,
+    waiting_runs: usize,
     /// The condition that prevents a start.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     unmet: Option<Value>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
@@ -290,15 +291,15 @@ fn is_zero(count: &usize) -> bool {
     path = "/hooks/{name}/{trigger}",
     tag = "triggers",
     params(
-        ("name" = String, Path, description = "The definition; a `/` in it is written `%2F`"),
+        ("name" = String, Path, description = "The definition; encode a `/` in it as `%2F`"),
         ("trigger" = String, Path)
     ),
     responses(
-        (status = 202, body = DeliveryResponse, description = "started, or there was nothing to start"),
-        (status = 401, body = ApiProblem, description = "not signed, or not by whoever knows the secret"),
-        (status = 405, body = ApiProblem, description = "the trigger is called by another method"),
-        (status = 422, body = ApiProblem, description = "not what the trigger takes"),
-        (status = 429, body = ApiProblem, description = "as many runs as may are under way and wait")
+        (status = 202, body = DeliveryResponse, description = "the started runs; none if a condition does not hold"),
+        (status = 401, body = ApiProblem, description = "the signature is missing or invalid"),
+        (status = 405, body = ApiProblem, description = "the trigger is called with another method"),
+        (status = 422, body = ApiProblem, description = "the trigger does not accept this data"),
+        (status = 429, body = ApiProblem, description = "the concurrency limit is reached and the queue is full")
     )
 )]
 pub(crate) async fn deliver(signed: Signed) -> Result<Response, ApiProblem> {
@@ -316,17 +317,17 @@ pub(crate) async fn deliver(signed: Signed) -> Result<Response, ApiProblem> {
     path = "/hooks/{name}/{trigger}/{*path}",
     tag = "triggers",
     params(
-        ("name" = String, Path, description = "The definition; a `/` in it is written `%2F`"),
+        ("name" = String, Path, description = "The definition; encode a `/` in it as `%2F`"),
         ("trigger" = String, Path),
-        ("path" = String, Path, description = "As the trigger says: `/customers/{id}`")
+        ("path" = String, Path, description = "As in the definition: `/customers/{id}`")
     ),
     responses(
-        (status = 202, body = DeliveryResponse, description = "started, or there was nothing to start"),
-        (status = 401, body = ApiProblem, description = "not signed, or not by whoever knows the secret"),
-        (status = 404, body = ApiProblem, description = "not the path of the trigger"),
-        (status = 405, body = ApiProblem, description = "the trigger is called by another method"),
-        (status = 422, body = ApiProblem, description = "not what the trigger takes"),
-        (status = 429, body = ApiProblem, description = "as many runs as may are under way and wait")
+        (status = 202, body = DeliveryResponse, description = "the started runs; none if a condition does not hold"),
+        (status = 401, body = ApiProblem, description = "the signature is missing or invalid"),
+        (status = 404, body = ApiProblem, description = "the path does not match the trigger"),
+        (status = 405, body = ApiProblem, description = "the trigger is called with another method"),
+        (status = 422, body = ApiProblem, description = "the trigger does not accept this data"),
+        (status = 429, body = ApiProblem, description = "the concurrency limit is reached and the queue is full")
     )
 )]
 pub(crate) async fn deliver_below(signed: Signed) -> Result<Response, ApiProblem> {
@@ -351,7 +352,9 @@ impl Signed {
             let own = delivery.clone();
             async move { own.create_runs().await }
         });
-        let made = create_task.await.unwrap_or_else(|_| Err(ApiProblem::defect("a delivery has ended in a defect")))?;
+        let made = create_task
+            .await
+            .unwrap_or_else(|_| Err(ApiProblem::defect("internal error: the handler of a delivery panicked")))?;
         let (triggered, waiting) = match made {
             DeliveryOutcome::Runs { triggered, waiting } => (triggered, waiting),
             DeliveryOutcome::Repeated(run) => {
@@ -370,7 +373,12 @@ impl Signed {
         }
         let runs = triggered.runs.iter().map(|run| run.run.to_string()).collect();
         let repeated = is_repeated(&triggered);
-        Ok(accepted(DeliveryResponse { runs, repeated, waiting, unmet: triggered.unmet.map(|unmet| unmet.source) }))
+        Ok(accepted(DeliveryResponse {
+            runs,
+            repeated,
+            waiting_runs: waiting,
+            unmet: triggered.unmet.map(|unmet| unmet.source),
+        }))
     }
 
     async fn create_runs(&self) -> Result<DeliveryOutcome, ApiProblem> {
@@ -383,7 +391,7 @@ impl Signed {
         let ticket = match queue::admit(&self.app, &self.definition.name, &self.trigger, &delivery).await? {
             Ok(ticket) => ticket,
             Err(bounds) => {
-                self.log(TriggerLogOutcome::Skipped { why: bounds.limit_reached_message() });
+                self.log(TriggerLogOutcome::Skipped { reason: bounds.limit_reached_message() });
                 let problem =
                     ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, bounds.limit_reached_message());
                 return Err(problem.retry_after(5));
@@ -403,7 +411,7 @@ impl Signed {
                 let Some(run) = existing_run(&error) else {
                     let problem = refusal(error);
                     // The message may contain delivered data, so only the code is logged.
-                    self.log(TriggerLogOutcome::Failed { why: problem.code.to_string() });
+                    self.log(TriggerLogOutcome::Failed { reason: problem.code.to_string() });
                     return Err(problem);
                 };
                 self.app.metrics.record_delivery("repeated");
@@ -418,7 +426,7 @@ impl Signed {
         self.log(match runs.first() {
             Some(run) if repeated => TriggerLogOutcome::Repeated { run: run.clone() },
             Some(_) => TriggerLogOutcome::Fired { runs, waiting },
-            None => TriggerLogOutcome::Skipped { why: "its conditions let nothing start".to_owned() },
+            None => TriggerLogOutcome::Skipped { reason: "its conditions do not hold".to_owned() },
         });
         Ok(DeliveryOutcome::Runs { triggered, waiting })
     }
@@ -469,9 +477,9 @@ impl Signed {
         if row.is_some_and(|row| row.status.as_str() == Status::Succeeded.as_str()) {
             return Ok(accepted(DeliveryResponse { runs: vec![run.to_owned()], ..DeliveryResponse::default() }));
         }
-        let detail = format!("the run `{run}` has ended without an answer");
+        let detail = format!("the run `{run}` has ended without a response");
         let problem = ApiProblem::new(StatusCode::BAD_GATEWAY, codes::RUN_ENDED, detail);
-        Err(problem.hint(format!("GET /api/v1/runs/{run} says why")))
+        Err(problem.hint(format!("GET /api/v1/runs/{run} shows the reason")))
     }
 }
 
@@ -489,7 +497,7 @@ fn content(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiProblem> {
     extract::reject_content_encoding(headers)?;
     let given = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("application/json");
     let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let text = || std::str::from_utf8(body).map_err(|_| ApiProblem::bad_request("the body is no UTF-8"));
+    let text = || std::str::from_utf8(body).map_err(|_| ApiProblem::bad_request("the body is not valid UTF-8"));
     if essence == "application/json" || essence.ends_with("+json") {
         return extract::parse_json(body);
     }
@@ -502,7 +510,7 @@ fn content(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiProblem> {
 fn refusal(error: RuntimeError) -> ApiProblem {
     match error {
         RuntimeError::Delivery(error) => {
-            let detail = format!("the delivery does not fit: {}", error.message);
+            let detail = format!("the delivery is invalid: {}", error.message);
             let mut problem = ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
             problem.hint = error.hint.as_deref().map(str::to_owned);
             problem

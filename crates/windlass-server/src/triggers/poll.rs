@@ -33,14 +33,18 @@ pub(crate) async fn send_poll(
     max_wait: Duration,
 ) -> PollResult {
     if let Some(name) = find_expression(inputs) {
-        return PollResult::Failed(format!("`{name}` of the trigger is computed: write it down in the definition"));
+        return PollResult::Failed(format!(
+            "`{name}` of the trigger is an expression: it must be a literal in the definition"
+        ));
     }
     let Some(tool) = tools.get("http") else { return PollResult::Failed("this engine has no tool `http`".to_owned()) };
     // Credentials are sent only to the origin that the definition names.
     let poll_inputs = at.map_or_else(|| Ok(inputs.clone()), |at| follow_up_input(inputs, at));
     let poll_inputs = match poll_inputs {
         Ok(poll_inputs) => poll_inputs,
-        Err(error) => return PollResult::Failed(format!("it was told to ask elsewhere: {}", error.message)),
+        Err(error) => {
+            return PollResult::Failed(format!("`Location` of the 202 is not a valid address: {}", error.message));
+        }
     };
     let mut request = poll_inputs.as_map().cloned().unwrap_or_default();
     request.insert("async", false);
@@ -64,8 +68,8 @@ pub(crate) async fn send_poll(
             let not_before = wait.map(|wait| now + wait);
             PollResult::Later { not_before, at: header("location").map(str::to_owned) }
         }
-        Some(code) => PollResult::Failed(format!("the answer was {code}")),
-        None => PollResult::Failed("the answer had no status".to_owned()),
+        Some(code) => PollResult::Failed(format!("the response has status {code}")),
+        None => PollResult::Failed("the response has no status".to_owned()),
     }
 }
 
@@ -190,7 +194,7 @@ mod tests {
             assert!(body.get("body").is_none() && text(&["headers", "Content-Type"]).is_none(), "{at}");
         }
         assert!(
-            matches!(poll_with(inputs, Some("http://")).await, PollResult::Failed(why) if why.contains("elsewhere"))
+            matches!(poll_with(inputs, Some("http://")).await, PollResult::Failed(why) if why.contains("`Location`"))
         );
     }
 }

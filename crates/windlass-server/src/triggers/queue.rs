@@ -21,7 +21,7 @@ const ROW_PAGE_SIZE: u32 = 500;
 const PREFIX_CHARS: usize = 14;
 
 /// Id of the request that starts a waiting run; repeating it is idempotent.
-const ADMISSION_REQUEST: &str = "turn";
+const ADMISSION_REQUEST: &str = "admission";
 
 /// The concurrency limits of a trigger, from its definition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,10 +50,12 @@ impl TriggerConcurrency {
     pub(crate) fn limit_reached_message(self) -> String {
         let TriggerConcurrency { max_concurrency, max_waiting } = self;
         match max_waiting {
-            0 => "a run of this trigger is under way, and there may be one at a time".to_owned(),
-            _ => format!(
-                "as many runs of this trigger as may are under way ({max_concurrency}) and wait ({max_waiting})"
-            ),
+            0 => {
+                "concurrency limit of this trigger reached: a run is in flight, and it allows one at a time".to_owned()
+            }
+            _ => {
+                format!("concurrency limit of this trigger reached: {max_concurrency} in flight, {max_waiting} waiting")
+            }
         }
     }
 }

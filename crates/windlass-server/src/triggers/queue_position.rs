@@ -57,7 +57,7 @@ pub fn find_queue_position(
     let runs = if in_flight == 1 { "1 run".to_owned() } else { format!("{in_flight} runs") };
     let are = if in_flight == 1 { "is" } else { "are" };
     let note = format!(
-        "waits for its turn: {runs} of the trigger `{name}` {are} under way (at most {max_concurrency} at once), place {position}"
+        "queued: {runs} of the trigger `{name}` {are} in flight (limit {max_concurrency}), position {position}"
     );
     Ok(Some(QueuePositionInfo { trigger: name.to_string(), in_flight, max_concurrency, position, note }))
 }

@@ -43,9 +43,9 @@ fn check_method(trigger: &Trigger, method: &Method) -> Result<(), ApiProblem> {
     match expected == method.as_str() {
         true => Ok(()),
         false => {
-            let detail = format!("the trigger `{}` is called by {expected}, not by {method}", trigger.name);
+            let detail = format!("the trigger `{}` is called with {expected}, not with {method}", trigger.name);
             let problem = ApiProblem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail);
-            Err(problem.hint("its definition says so under `inputs.method`"))
+            Err(problem.hint("its definition sets the method in `inputs.method`"))
         }
     }
 }
@@ -94,8 +94,8 @@ fn path_parameters(pattern: Option<&str>, path: &str) -> Result<Option<Value>, A
         (true, Some(_)) => Ok(Some(Value::map(found))),
         (false, own) => {
             let pattern = own.unwrap_or_default().trim_start_matches('/');
-            let problem = ApiProblem::not_found("the path is not that of the trigger");
-            Err(problem.hint(format!("it is /hooks/DEFINITION/TRIGGER/{pattern}").trim_end_matches('/')))
+            let problem = ApiProblem::not_found("the path does not match the trigger");
+            Err(problem.hint(format!("expected /hooks/DEFINITION/TRIGGER/{pattern}").trim_end_matches('/')))
         }
     }
 }

@@ -110,7 +110,7 @@ impl TriggerScheduler {
     }
 
     fn log_error(&self, definition: &str, trigger: &str, error: &RuntimeError) {
-        let what = TriggerLogOutcome::Failed { why: format!("it is tried again soon: {error}") };
+        let what = TriggerLogOutcome::Failed { reason: format!("it will be retried: {error}") };
         let (definition, trigger) = (definition.to_owned(), trigger.to_owned());
         TriggerLogEntry { definition, trigger, kind: String::new(), outcome: what, due: None }.log();
     }
@@ -166,7 +166,7 @@ impl TriggerScheduler {
             // A stop or a crash came before all runs of the stored reply were created. The service will not repeat it.
             let fired = self.fire(timed, due, body, beside).await?;
             self.record_result(timed, &mut firing, due, fired);
-            (firing.not_before, firing.ask_at) = (None, None);
+            (firing.not_before, firing.poll_at) = (None, None);
             firing.due = firing.due.max(Some(due));
             self.store_progress_and_forget_reply(timed, &firing).await?;
         }
@@ -201,14 +201,14 @@ impl TriggerScheduler {
                 true => self.poll(&current, &firing, *due, now).await?,
                 false => self.fire(&current, *due, current.input(), Value::Null).await?,
             };
-            (firing.not_before, firing.ask_at) = (None, None);
+            (firing.not_before, firing.poll_at) = (None, None);
             self.record_result(&current, &mut firing, *due, fired);
             // Stored after each firing, so that recovery after a crash begins with the first unrecorded one.
             firing.due = Some(*due);
             self.store_progress_and_forget_reply(timed, &firing).await?;
         }
         if firing.due != Some(newest) {
-            (firing.not_before, firing.ask_at) = (None, None);
+            (firing.not_before, firing.poll_at) = (None, None);
             firing.due = Some(newest);
             self.store_progress(timed, &firing).await?;
         }
@@ -261,13 +261,13 @@ impl TriggerScheduler {
             FiringResult::Skipped(why) => {
                 count("skipped");
                 firing.skipped = Some((due, why.clone()));
-                self.log(timed, Some(due), TriggerLogOutcome::Skipped { why });
+                self.log(timed, Some(due), TriggerLogOutcome::Skipped { reason: why });
             }
-            FiringResult::Later { not_before, at } => (firing.not_before, firing.ask_at) = (not_before, at),
+            FiringResult::Later { not_before, at } => (firing.not_before, firing.poll_at) = (not_before, at),
             FiringResult::Failed(why) => {
                 count("failed");
                 firing.last_error = Some(why.clone());
-                self.log(timed, Some(due), TriggerLogOutcome::Failed { why });
+                self.log(timed, Some(due), TriggerLogOutcome::Failed { reason: why });
             }
         }
     }
@@ -294,11 +294,11 @@ impl TriggerScheduler {
         let inputs = inputs.unwrap_or_default();
         let limits = &self.app.options.limits;
         let poll =
-            poll::send_poll(self.app.engine.tools(), &inputs, firing.ask_at.as_deref(), now, limits.max_poll_wait);
+            poll::send_poll(self.app.engine.tools(), &inputs, firing.poll_at.as_deref(), now, limits.max_poll_wait);
         let timeout = limits.max_poll_time;
         let timed_out = || {
             PollResult::Failed(format!(
-                "there was no answer within {timeout} (`server.max_poll_time` in windlass.toml)"
+                "there was no response within {timeout} (`server.max_poll_time` in windlass.toml)"
             ))
         };
         match tokio::time::timeout(timeout.to_std(), poll).await.unwrap_or_else(|_| timed_out()) {
@@ -314,7 +314,7 @@ impl TriggerScheduler {
                         self.write_store(&current, keep).await?;
                         self.fire(&current, due, body, beside).await
                     }
-                    None => Ok(FiringResult::Skipped("it was turned off while it asked".to_owned())),
+                    None => Ok(FiringResult::Skipped("it was disabled during the poll".to_owned())),
                 }
             }
             PollResult::Later { not_before, at } => Ok(FiringResult::Later { not_before, at }),
@@ -364,9 +364,7 @@ impl TriggerScheduler {
             }
         };
         match started {
-            Ok((runs, _)) if runs.is_empty() => {
-                Ok(FiringResult::Skipped("its conditions let nothing start".to_owned()))
-            }
+            Ok((runs, _)) if runs.is_empty() => Ok(FiringResult::Skipped("its conditions do not hold".to_owned())),
             Ok((runs, waiting)) => match runs.iter().any(|run| run.created) {
                 true => {
                     Ok(FiringResult::Started { runs: runs.iter().map(|run| run.run.to_string()).collect(), waiting })

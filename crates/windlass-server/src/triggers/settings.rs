@@ -14,7 +14,7 @@ use super::signature::SignatureScheme;
 pub(crate) const TRIGGER: &str = "trigger";
 pub(crate) const FIRING: &str = "firing";
 /// The reply of a polled service, until all its runs are created: the service sends it only once.
-const POLL_REPLY: &str = "answer";
+const POLL_REPLY: &str = "poll_reply";
 
 /// All record kinds of triggers.
 const KINDS: [&str; 3] = [TRIGGER, FIRING, POLL_REPLY];
@@ -49,7 +49,7 @@ pub(crate) struct CronSettings {
     /// Five fields, or six with seconds first.
     pub cron: String,
     /// Such as `Europe/Berlin`; the default is UTC.
-    #[serde(default, rename = "timeZone", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct TriggerProgress {
     pub not_before: Option<Timestamp>,
     /// The address that it has asked to be polled at.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ask_at: Option<String>,
+    pub poll_at: Option<String>,
 }
 
 pub(crate) fn record_key(definition: &str, trigger: &str) -> String {
@@ -161,7 +161,7 @@ pub(crate) fn read_reply(store: &dyn Store, definition: &str, trigger: &str) -> 
             Ok(Some(PollReply { due, body: body.clone(), trigger_metadata: trigger_metadata.clone() }))
         }
         _ => {
-            let what = format!("the answer to the trigger `{trigger}` of `{definition}` cannot be read");
+            let what = format!("the poll reply of the trigger `{trigger}` of `{definition}` cannot be read");
             Err(StoreError::new(StoreErrorKind::Damaged, what))
         }
     }
@@ -249,8 +249,8 @@ impl SecretUnavailable {
     /// Returns the reason in words, for this kind of reference.
     pub(crate) fn reason(self, reference: &str) -> &'static str {
         match self {
-            SecretUnavailable::Unset if reference.starts_with("env:") => "the server has no such variable",
-            SecretUnavailable::Unset => "the server knows no credential with such an alias",
+            SecretUnavailable::Unset if reference.starts_with("env:") => "the server has no such environment variable",
+            SecretUnavailable::Unset => "the server has no credential with this alias",
             SecretUnavailable::Invalid(why) => why,
         }
     }
@@ -267,7 +267,7 @@ pub(crate) fn resolve_secret(reference: &str) -> Result<String, SecretUnavailabl
         return Ok(text);
     }
     let facts: serde_json::Value = serde_json::from_str(&text)
-        .map_err(|_| SecretUnavailable::Invalid("the credential with this alias is no JSON"))?;
+        .map_err(|_| SecretUnavailable::Invalid("the credential with this alias is not valid JSON"))?;
     let names = ["secret", "signing_secret", "token", "password"];
     let found = names.iter().find_map(|name| facts.get(name)?.as_str());
     found.map(str::to_owned).ok_or(SecretUnavailable::Invalid("the credential with this alias has no `secret`"))

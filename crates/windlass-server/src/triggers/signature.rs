@@ -67,20 +67,19 @@ pub(crate) fn verify(
         return Err(SignatureError::Unsigned);
     }
     let signature = single_header(headers, scheme.header());
-    let signature =
-        signature.ok_or(SignatureError::Wrong("the header of the signature is there twice, or is no text"))?;
+    let signature = signature.ok_or(SignatureError::Wrong("the signature header is duplicated, or is not text"))?;
     match scheme {
         SignatureScheme::Standard => {
             let (Some(id), Some(time)) =
                 (single_header(headers, "webhook-id"), single_header(headers, "webhook-timestamp"))
             else {
                 return Err(SignatureError::Wrong(
-                    "`webhook-signature` needs `webhook-id` and `webhook-timestamp` beside it",
+                    "`webhook-signature` needs the headers `webhook-id` and `webhook-timestamp`",
                 ));
             };
             // With a dot in the id it would be ambiguous where the id ends and the time begins.
             if id.is_empty() || id.len() > MAX_ID_BYTES || id.contains('.') {
-                return Err(SignatureError::Wrong("`webhook-id` is empty, too long, or has a dot"));
+                return Err(SignatureError::Wrong("`webhook-id` is empty, too long, or contains a dot"));
             }
             check_age(time, now, max_age)?;
             let key = standard_key(secret);
@@ -88,7 +87,7 @@ pub(crate) fn verify(
             let given = parse_signatures(signature);
             match given.iter().any(|given| verify_mac(&key, &signed, given)) {
                 true => Ok(VerifiedDelivery { delivery: format!("standard:{id}") }),
-                false => Err(SignatureError::Wrong("`webhook-signature` does not fit the body and the secret")),
+                false => Err(SignatureError::Wrong("`webhook-signature` does not match the body and the secret")),
             }
         }
         SignatureScheme::Windlass => {
@@ -98,7 +97,7 @@ pub(crate) fn verify(
             };
             check_age(time, now, max_age)?;
             if !verify_mac(secret.as_bytes(), &[time.as_bytes(), b".", body], &mac) {
-                return Err(SignatureError::Wrong("`X-Windlass-Signature` does not fit the body and the secret"));
+                return Err(SignatureError::Wrong("`X-Windlass-Signature` does not match the body and the secret"));
             }
             // Nothing else in the request is signed: the same bytes at the same time are the same delivery.
             Ok(VerifiedDelivery { delivery: format!("windlass:{given}") })
@@ -109,7 +108,7 @@ pub(crate) fn verify(
                 return Err(SignatureError::Wrong("`X-Hub-Signature-256` is not `sha256=HEX`"));
             };
             if !verify_mac(secret.as_bytes(), &[body], &mac) {
-                return Err(SignatureError::Wrong("`X-Hub-Signature-256` does not fit the body and the secret"));
+                return Err(SignatureError::Wrong("`X-Hub-Signature-256` does not match the body and the secret"));
             }
             // The id is not signed, but equal bodies are not necessarily the same delivery, and there is nothing better.
             Ok(match single_header(headers, "x-github-delivery") {
@@ -156,7 +155,7 @@ fn standard_key(secret: &str) -> Vec<u8> {
 fn check_age(seconds: &str, now: Timestamp, max_age: Duration) -> Result<(), SignatureError> {
     let digits = seconds.bytes().all(|byte| byte.is_ascii_digit()) && !seconds.starts_with('0');
     let Some(at) = seconds.parse::<i64>().ok().filter(|_| digits) else {
-        return Err(SignatureError::Wrong("the time of the signature is no number of seconds"));
+        return Err(SignatureError::Wrong("the time of the signature is not a number of seconds"));
     };
     match (now.0 / 1_000_000).saturating_sub(at).unsigned_abs() <= max_age.to_std().as_secs() {
         true => Ok(()),

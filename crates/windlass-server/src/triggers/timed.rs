@@ -73,7 +73,7 @@ impl TimedTrigger {
     pub(super) fn reset_future_times(&self, firing: &mut TriggerProgress, now: Timestamp, max_wait: Duration) -> bool {
         let is_delayed = firing.not_before.is_some_and(|not_before| not_before > now + max_wait);
         if is_delayed {
-            (firing.not_before, firing.ask_at) = (None, None);
+            (firing.not_before, firing.poll_at) = (None, None);
         }
         let is_ahead_of_clock = firing.due.map_or(is_ahead(self.active_since, now), |due| is_ahead(due, now));
         if is_ahead_of_clock {

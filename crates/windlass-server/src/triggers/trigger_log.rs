@@ -28,14 +28,14 @@ pub(crate) enum TriggerLogOutcome {
         run: String,
     },
     Skipped {
-        why: String,
+        reason: String,
     },
     /// Missed times that are not caught up.
     Missed {
         times: usize,
     },
     Failed {
-        why: String,
+        reason: String,
     },
 }
 
@@ -51,9 +51,9 @@ impl TriggerLogEntry {
                 info!(definition, trigger, kind, due, run, runs = runs.len(), waiting, "trigger fired");
             }
             TriggerLogOutcome::Repeated { run } => info!(definition, trigger, kind, due, run, "trigger repeated"),
-            TriggerLogOutcome::Skipped { why } => info!(definition, trigger, kind, due, why, "trigger skipped"),
+            TriggerLogOutcome::Skipped { reason } => info!(definition, trigger, kind, due, reason, "trigger skipped"),
             TriggerLogOutcome::Missed { times } => warn!(definition, trigger, kind, due, times, "trigger missed"),
-            TriggerLogOutcome::Failed { why } => warn!(definition, trigger, kind, due, why, "trigger failed"),
+            TriggerLogOutcome::Failed { reason } => warn!(definition, trigger, kind, due, reason, "trigger failed"),
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) async fn watch_workers(dispatcher: Weak<Dispatcher>) {
         for (worker, (name, alive)) in &now {
             let before = known.get(worker).is_some_and(|(_, alive)| *alive);
             match (before, alive) {
-                (false, true) => info!(worker = &**worker, name, "worker came"),
+                (false, true) => info!(worker = &**worker, name, "worker joined"),
                 (true, false) => warn!(worker = &**worker, name, "worker lost"),
                 _ => {}
             }

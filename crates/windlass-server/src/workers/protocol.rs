@@ -1,4 +1,4 @@
-//! Handlers of the worker protocol: lease, heartbeat, progress, complete, fail, leave.
+//! Handlers of the worker protocol: lease, heartbeat, progress, complete, fail, deregister.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use windlass_core::{EventKind, SuspendedOn, TaskOutcome};
 use windlass_runtime::RemoteLease;
+use windlass_value::Value;
 
 use super::dispatcher::{Dispatcher, DispatcherState, JobStage, LeasePoll, PendingReport, ReportRejection};
 use super::queue::JobId;
@@ -232,26 +233,26 @@ impl Dispatcher {
             return outcome;
         }
         let (mut side_outputs, mut suspension) = (outcome.side_outputs.take(), outcome.suspension.take());
-        for sent in side_outputs.iter_mut().flat_map(|beside| &mut beside.sends) {
+        for sent in side_outputs.iter_mut().flat_map(|outputs| &mut outputs.sends) {
             sent.payload = self.redaction.redact_value(&sent.payload);
         }
-        for change in side_outputs.iter_mut().flat_map(|beside| &mut beside.state_changes) {
+        for change in side_outputs.iter_mut().flat_map(|outputs| &mut outputs.state_changes) {
             change.value = self.redaction.redact_value(&change.value);
         }
         if let Some(SuspendedOn::Checkpoint(value) | SuspendedOn::Child { input: value, .. }) =
-            suspension.as_mut().map(|awaits| &mut awaits.waits_for)
+            suspension.as_mut().map(|suspension| &mut suspension.waits_for)
         {
             *value = self.redaction.redact_value(value);
         }
         TaskOutcome { side_outputs, suspension, ..self.redaction.redact_outcome(outcome) }
     }
 
-    /// Removes a worker that leaves: its jobs go to others immediately.
-    pub(crate) fn leave(&self, worker_key: &WorkerKey) {
+    /// Removes a worker that deregisters: its jobs go to others immediately.
+    pub(crate) fn deregister(&self, worker_key: &WorkerKey) {
         let mut state = self.state();
         let held = state.workers.get(worker_key).map(|worker| worker.leased_jobs.clone()).unwrap_or_default();
         let lost: Vec<RemoteLease> = held.iter().filter_map(|id| state.drop_entry(id)?.away).collect();
-        state.workers.leave(worker_key);
+        state.workers.deregister(worker_key);
         drop(state);
         lost.iter().for_each(RemoteLease::revoke);
     }
@@ -455,15 +456,28 @@ impl Drop for PresenceGuard<'_> {
     }
 }
 
-/// First segments of event types that only the engine publishes.
-const ENGINE_EVENT_PREFIXES: [&str; 15] = [
-    "workflow", "playbook", "run", "step", "task", "loop", "job", "event", "message", "mail", "ctx", "input", "budget",
-    "approval", "trigger",
-];
+/// First segments of the event types that tools of agents publish. A remote worker may run such a tool.
+const TOOL_EVENT_PREFIXES: [&str; 2] = ["agent", "coordinator"];
 
-/// Returns whether only the engine may publish such an event.
+/// First segment of the names of triggers' records, which readers see beside events.
+const TRIGGER_PREFIX: &str = "trigger";
+
+/// Returns whether a type lies in the engine's namespace: it begins as a type does that the engine defines.
 pub(crate) fn is_engine_event(kind: &str) -> bool {
-    ENGINE_EVENT_PREFIXES.contains(&kind.split('.').next().unwrap_or_default())
+    let prefix = first_segment(kind);
+    prefix == TRIGGER_PREFIX || EventKind::TYPES.iter().any(|defined| first_segment(defined) == prefix)
+}
+
+fn first_segment(kind: &str) -> &str {
+    kind.split('.').next().unwrap_or_default()
+}
+
+/// Returns whether a remote worker may publish an event of the engine's namespace: one of an agent's tool, with the fields
+/// that its type declares.
+fn is_tool_event(kind: &str, data: &Value) -> bool {
+    let declared = TOOL_EVENT_PREFIXES.contains(&first_segment(kind)) && EventKind::TYPES.contains(&kind);
+    let fields = data.as_map().filter(|_| declared);
+    fields.is_some_and(|fields| !matches!(EventKind::new(kind.into(), fields.clone()), EventKind::Other { .. }))
 }
 
 /// Maximum length of an event type.
@@ -480,7 +494,36 @@ impl ProgressReport {
         if kind.is_empty() || kind.len() > MAX_TYPE_BYTES || !kind.bytes().all(plain) {
             return Some(format!("`type` must be 1 to {MAX_TYPE_BYTES} of a-z, 0-9, `.`, `_`, `-`"));
         }
-        let prefix = kind.split('.').next().unwrap_or_default();
-        is_engine_event(kind).then(|| format!("types that begin with `{prefix}` are the engine's own"))
+        let prefix = first_segment(kind);
+        let is_forged = is_engine_event(kind) && !is_tool_event(kind, &self.data);
+        is_forged.then(|| format!("types that begin with `{prefix}` are the engine's own"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(kind: &str, data: Value) -> Option<String> {
+        let (worker, run) = ("w".to_owned(), "r".into());
+        ProgressReport { worker, run, job: 1, lease_epoch: 1, r#type: Some(kind.to_owned()), data }.check()
+    }
+
+    #[test]
+    fn a_worker_cannot_publish_an_event_of_the_engine() {
+        for defined in EventKind::TYPES.iter().filter(|defined| **defined != EventKind::TASK_PROGRESS) {
+            let forged = Value::object([("a", Value::from(1u32))]);
+            assert!(problem(defined, forged).is_some(), "{defined}");
+        }
+        for kind in ["workflow.x", "events.x", "agent.outputx", "coordinator.x", "trigger.fired"] {
+            assert!(problem(kind, Value::object([("delta", Value::from("x"))])).is_some(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_worker_publishes_its_own_events_and_those_of_agents_tools() {
+        assert_eq!(problem("photo.scaled", Value::Null), None);
+        assert_eq!(problem("agent.output", Value::object([("delta", Value::from("x"))])), None);
+        assert_eq!(problem("task.progress", Value::from(1u32)), None);
     }
 }

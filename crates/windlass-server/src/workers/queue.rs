@@ -186,7 +186,7 @@ mod tests {
             queues.push(&kind("x"), &id(run, job), Timestamp(0));
         }
         assert_eq!(all(&mut queues, |_| true), ["a1", "b1", "c1", "a2", "b2", "a3"]);
-        assert_eq!(queues.kinds().count(), 0, "nothing is kept of what is empty");
+        assert_eq!(queues.kinds().count(), 0, "an empty queue leaves no entry");
     }
 
     #[test]

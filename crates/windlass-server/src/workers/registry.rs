@@ -130,7 +130,7 @@ impl WorkerRegistry {
     }
 
     /// Removes a worker; late messages from it are rejected.
-    pub(crate) fn leave(&mut self, key: &WorkerKey) {
+    pub(crate) fn deregister(&mut self, key: &WorkerKey) {
         self.0.remove(key);
         if self.1.len() >= MAX_DEPARTED_WORKERS {
             self.1.pop_front();

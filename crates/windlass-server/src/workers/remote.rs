@@ -85,7 +85,7 @@ impl PendingCall {
                 () = self.cancelled.wait(), if !cancel_requested => {
                     cancel_requested = true;
                     if self.dispatcher.cancel(&offer.id, offer.lease_epoch) {
-                        return failure("Cancelled", "cancelled", "the task was called off before a worker had it");
+                        return failure("Cancelled", "cancelled", "the task was cancelled before a worker leased it");
                     }
                 }
                 () = offer.changed.notified() => {}

@@ -260,39 +260,21 @@ impl From<ErrorInfo> for WorkerFailure {
 
 impl CompleteRequest {
     pub(crate) fn into_parts(self) -> (ReportOrigin, TaskOutcome) {
-        let CompleteRequest {
-            worker,
-            run,
-            job,
-            lease_epoch: epoch,
-            output,
-            meta,
-            facts,
-            next_call: again,
-            side_outputs: beside,
-            suspension: awaits,
-        } = self;
-        let outcome = TaskOutcome {
-            output,
-            error: None,
-            meta,
-            next_call: again,
-            facts,
-            side_outputs: beside,
-            suspension: awaits,
-            reused: None,
-        };
-        (ReportOrigin { worker, run, job, lease_epoch: epoch }, outcome)
+        let CompleteRequest { worker, run, job, lease_epoch, output, meta, facts, next_call, side_outputs, suspension } =
+            self;
+        let outcome =
+            TaskOutcome { output, error: None, meta, next_call, facts, side_outputs, suspension, reused: None };
+        (ReportOrigin { worker, run, job, lease_epoch }, outcome)
     }
 }
 
 impl FailRequest {
     pub(crate) fn into_parts(self) -> (ReportOrigin, TaskOutcome) {
-        let FailRequest { worker, run, job, lease_epoch: epoch, error, output, meta, facts } = self;
+        let FailRequest { worker, run, job, lease_epoch, error, output, meta, facts } = self;
         let WorkerFailure { code, kind, message, hint, replied } = error;
         let error = ErrorInfo { hint: hint.map(Into::into), replied, ..ErrorInfo::new(code, kind, message) };
         let outcome = TaskOutcome { output, meta, facts, ..TaskOutcome::failure(error) };
-        (ReportOrigin { worker, run, job, lease_epoch: epoch }, outcome)
+        (ReportOrigin { worker, run, job, lease_epoch }, outcome)
     }
 }
 
@@ -314,7 +296,7 @@ pub struct ReportAccepted {
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LeaveRequest {
+pub struct DeregisterRequest {
     pub worker: String,
 }
 

@@ -360,7 +360,7 @@ fn tools(gates: &watch::Sender<BTreeSet<String>>, outside: &ExternalServer) -> T
                 tokio::select! {
                     biased;
                     () = call.cancelled.wait() => {
-                        TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "called off"))
+                        TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "cancelled"))
                     }
                     _ = gates.wait_for(|open| open.contains(&name)) => TaskOutcome::success(Value::from(name)),
                 }

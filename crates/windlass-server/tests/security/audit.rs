@@ -50,7 +50,7 @@ async fn a_changing_call_is_logged_before_its_response() {
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert_eq!((&lines[0]["n"], &lines[0]["event"]), (&json!(1), &json!("start")));
     let call = &lines[1];
-    assert_eq!(call["who"]["name"], "first");
+    assert_eq!(call["actor"]["name"], "first");
     assert_eq!(call["from"], "10.1.2.3:40000");
     assert_eq!((&call["method"], &call["route"]), (&json!("POST"), &json!("/api/v1/tokens")));
     // The entry was written during the call: no second entry for its end means that it has succeeded.
@@ -69,7 +69,7 @@ async fn a_failed_call_has_a_second_entry() {
     assert_eq!(world.post("/api/v1/tokens", json!({ "name": "", "scopes": [] })).await.status, 422);
     let lines = lines(world.directory.path());
     assert_eq!((&lines[1]["route"], &lines[1]["status"]), (&json!("/api/v1/tokens"), &Value::Null));
-    assert_eq!((&lines[2]["of"], &lines[2]["status"]), (&lines[1]["n"], &json!(422)));
+    assert_eq!((&lines[2]["line"], &lines[2]["status"]), (&lines[1]["n"], &json!(422)));
     assert_intact(world.directory.path(), 3);
 }
 
@@ -90,7 +90,7 @@ async fn a_call_of_a_disconnected_client_is_logged() {
     let lines = lines(world.directory.path());
     let routes: Vec<_> = lines[1..].iter().map(|line| line["route"].as_str().unwrap()).collect();
     assert_eq!(routes, ["/api/v1/runs/{run}", "/api/v1/definitions/{name}", "/api/v1/tokens"]);
-    assert_eq!((&lines[1]["who"]["name"], &lines[1]["path"]["run"]), (&json!("first"), &json!("gone")));
+    assert_eq!((&lines[1]["actor"]["name"], &lines[1]["path"]["run"]), (&json!("first"), &json!("gone")));
     assert_intact(world.directory.path(), 4);
 }
 
@@ -112,15 +112,15 @@ async fn reads_are_not_logged_and_refusals_are_rate_limited() {
     // An entry that is awaited comes after those that are not.
     assert_eq!(world.post("/api/v1/tokens", json!({ "name": "" , "scopes": [] })).await.status, 422);
     // A delivery without credentials has no actor.
-    assert_eq!(world.send(new_request("POST", "/hooks/nobody/new", None, body())).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(world.send(new_request("POST", "/hooks/missing/new", None, body())).await.status, StatusCode::NOT_FOUND);
     let lines = lines(world.directory.path());
     let last = lines.last().unwrap();
     assert_eq!(
-        (&last["status"], last["path"]["trigger"].as_str(), &last["who"]),
+        (&last["status"], last["path"]["trigger"].as_str(), &last["actor"]),
         (&json!(404), Some("new"), &Value::Null)
     );
-    assert_eq!((&lines[1]["status"], &lines[1]["who"]["name"]), (&json!(403), &json!("trial")));
-    assert_eq!((&lines[2]["status"], &lines[2]["who"]), (&json!(401), &Value::Null));
+    assert_eq!((&lines[1]["status"], &lines[1]["actor"]["name"]), (&json!(403), &json!("trial")));
+    assert_eq!((&lines[2]["status"], &lines[2]["actor"]), (&json!(401), &Value::Null));
     // A burst of a hundred, and then ten a second, in addition to those that are awaited.
     let max_entries = 120 + 10 * begun.elapsed().as_secs() as usize;
     assert!((50..max_entries).contains(&lines.len()), "{} lines of at most {max_entries}", lines.len());
@@ -136,7 +136,7 @@ async fn pages_lead_through_all_files() {
     }
     drop(log);
     let files = fs::read_dir(directory.path()).unwrap().count();
-    assert!(files > 4, "{files} files: it is put aside as it grows");
+    assert!(files > 4, "{files} files: it is rotated as it grows");
     assert_intact(directory.path(), 101);
     let (mut after, mut seen) = (0, Vec::new());
     loop {
@@ -252,7 +252,7 @@ async fn the_log_continues_after_a_crash_at_any_byte() {
         assert_intact(directory.path(), complete + 1);
         let last = lines(directory.path()).pop().unwrap();
         let torn = cut - whole[..cut].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        assert_eq!(last["cut_bytes"].as_u64().unwrap_or(0), torn as u64, "what was cut is told");
+        assert_eq!(last["cut_bytes"].as_u64().unwrap_or(0), torn as u64, "the number of truncated bytes is recorded");
     }
 }
 

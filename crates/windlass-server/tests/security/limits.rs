@@ -31,7 +31,7 @@ fn options(change: impl FnOnce(&mut ServerLimits)) -> ServerOptions {
 async fn request_limits_apply() {
     let lease = json!({"worker": "w", "name": "w", "tools": ["a", "b"], "labels": {}, "slots": 1, "wait_ms": 0});
     let beat = json!({"worker": "w", "jobs": [], "wait_ms": 0});
-    let progress = json!({"worker": "w", "run": "r", "job": 1, "epoch": 1, "data": "abcdefghij"});
+    let progress = json!({"worker": "w", "run": "r", "job": 1, "lease_epoch": 1, "data": "abcdefghij"});
     let register = json!({"source": "{}", "labels": {"a": "1", "b": "2"}});
     let token = json!({"name": "one more", "scopes": ["read"]});
     let table: [(Change, &str, Value, &str); 6] = [

@@ -36,9 +36,9 @@ async fn exchange_at(address: SocketAddr, sent: &str) -> String {
 #[tokio::test]
 async fn a_server_without_tokens_binds_only_to_loopback() {
     let world = World::with(ServerOptions { bind: ([0, 0, 0, 0], 0).into(), no_auth: true, ..loopback_options() });
-    let Err(error) = serve(world.app.clone()).await else { panic!("it listens to everybody") };
+    let Err(error) = serve(world.app.clone()).await else { panic!("it listens on all addresses") };
     assert!(matches!(error, StartError::Bind(_)));
-    assert!(error.to_string().contains("nobody would be asked for a token"), "{error}");
+    assert!(error.to_string().contains("would accept every request without a token"), "{error}");
     assert!(error.hint().contains("--no-auth"));
 }
 
@@ -197,13 +197,13 @@ async fn malformed_requests_are_rejected() {
             "chunks in another coding",
             format!("{post}transfer-encoding: gzip, chunked\r\n\r\n{chunked}{next}"),
             "400",
-            "coding other than chunks",
+            "only `chunked` is accepted",
         ),
         (
-            "chunks said twice",
+            "chunks twice",
             format!("{post}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n{chunked}{next}"),
             "400",
-            "coding other than chunks",
+            "only `chunked` is accepted",
         ),
         ("not chunks at the end", format!("{post}transfer-encoding: chunked, gzip\r\n\r\n{chunked}{next}"), "400", ""),
         ("two lengths", format!("{post}content-length: 5\r\ncontent-length: 6\r\n\r\n{body}{next}"), "400", ""),
@@ -216,13 +216,13 @@ async fn malformed_requests_are_rejected() {
         ),
         ("a space before the colon", format!("GET /healthz HTTP/1.1\r\nhost : localhost\r\n{close}"), "400", ""),
         (
-            "a line that goes on",
+            "a folded header line",
             format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: a\r\n b\r\n{close}"),
             "400",
             "",
         ),
         ("a NUL in a header", format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: a\0b\r\n{close}"), "400", ""),
-        ("no host", format!("GET /healthz HTTP/1.1\r\n{close}"), "400", "there is no `Host`"),
+        ("no host", format!("GET /healthz HTTP/1.1\r\n{close}"), "400", "the request has no `Host` header"),
         ("no host, as long ago", "GET /healthz HTTP/1.0\r\n\r\n".to_owned(), "200", "\"ok\""),
         (
             "another host",
@@ -265,7 +265,7 @@ async fn malformed_requests_are_rejected() {
             "a packed body",
             format!("{post}content-encoding: gzip\r\ncontent-length: {length}\r\n{close}{body}"),
             "415",
-            "is packed as `gzip`",
+            "unsupported Content-Encoding `gzip`",
         ),
         (
             "a large body that is not sent yet",
@@ -274,18 +274,18 @@ async fn malformed_requests_are_rejected() {
             "WND-3005",
         ),
         (
-            "nobody's body that is not sent yet",
+            "an unauthenticated body that is not sent yet",
             format!("{}expect: 100-continue\r\ncontent-length: {length}\r\n\r\n", post.replace(token.as_str(), "wl_x")),
             "401",
             "WND-3001",
         ),
         (
-            "a part of the page",
+            "a part of the web UI",
             format!("GET / HTTP/1.1\r\nhost: localhost\r\nrange: bytes=0-9,5-20,-1\r\n{close}"),
             "200",
             "<!doctype html>",
         ),
-        ("the head of the page", format!("HEAD / HTTP/1.1\r\nhost: localhost\r\n{close}"), "200", "content-length"),
+        ("the head of the web UI", format!("HEAD / HTTP/1.1\r\nhost: localhost\r\n{close}"), "200", "content-length"),
         ("the head of a stream", format!("{}{close}", to("HEAD /api/v1/runs/changes")), "200", "text/event-stream"),
         (
             "two numbers of events",
@@ -374,7 +374,7 @@ async fn new_requests_are_rejected_while_the_server_stops() {
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
     let table = [
         (get("/healthz"), "HTTP/1.1 200", "\"ok\""),
-        (get("/readyz"), "HTTP/1.1 503", "about to stop"),
+        (get("/readyz"), "HTTP/1.1 503", "shutting down"),
         (format!("{post}\r\n{body}"), "HTTP/1.1 503", "retry-after: 5"),
     ];
     for (sent, status, part) in table {
@@ -386,5 +386,5 @@ async fn new_requests_are_rejected_while_the_server_stops() {
     under_way.read_to_string(&mut answer).await.unwrap();
     assert!(answer.contains("HTTP/1.1 201"), "{answer}");
     stopped.await.unwrap().unwrap();
-    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(address).await.is_err(), "the listener is closed");
 }

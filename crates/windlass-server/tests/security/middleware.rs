@@ -156,7 +156,7 @@ async fn a_guessing_client_is_rate_limited_and_others_are_not() {
     let guess = |address: &str| with_peer_address(new_request("GET", "/metrics", Some("wl_guess"), None), address);
     assert_eq!(world.send(guess("10.0.0.1")).await.status, StatusCode::UNAUTHORIZED);
     let slowed = is_rate_limited(async |_| world.send(guess("10.0.0.1")).await.status).await;
-    assert!(slowed, "nobody guesses for ever");
+    assert!(slowed, "guessing is rate limited");
     let right = with_peer_address(new_request("GET", "/metrics", Some(&world.first), None), "10.0.0.1");
     assert_eq!(world.send(right).await.status, StatusCode::OK, "a neighbour with a token");
     // Addresses share a table of buckets: one of them may collide with that of the first, but not all.
@@ -184,11 +184,11 @@ async fn only_a_named_proxy_is_trusted() {
     let slowed = is_rate_limited(async |number| {
         world.send(guess("10.0.0.7", "forwarded", &format!("for=192.0.2.{number}, for=198.51.100.1"))).await.status
     });
-    assert!(slowed.await, "what stands before the proxy's own word counts for nothing");
+    assert!(slowed.await, "entries before the proxy's own are ignored");
     let slowed = is_rate_limited(async |number| {
         world.send(guess("10.0.0.8", "x-forwarded-for", &format!("192.0.2.{number}"))).await.status
     });
-    assert!(slowed.await, "a stranger says what it likes");
+    assert!(slowed.await, "an untrusted peer's header is ignored");
     for (proxy, noted) in [
         ("10.0.0.7", r#""from":"192.0.2.3","via":"10.0.0.7:40000","method""#),
         ("10.0.0.8", r#""from":"10.0.0.8:40000","method""#),
@@ -241,7 +241,7 @@ async fn streams_are_counted_and_end_with_the_server() {
     assert_eq!(open().await.status(), StatusCode::TOO_MANY_REQUESTS);
     drop(other);
     let third = open().await;
-    assert_eq!(third.status(), StatusCode::OK, "whoever goes makes room");
+    assert_eq!(third.status(), StatusCode::OK, "a closed stream frees its slot");
     let metrics = world.app.metrics.render(&world.app).unwrap();
     assert!(metrics.contains("windlass_streams 2"), "{metrics}");
     world.app.drain();
@@ -256,7 +256,7 @@ async fn readiness_reflects_the_store() {
     let ask = || new_request("GET", "/readyz", None, None);
     let mut ready = world.send(ask()).await;
     // A slow disk may need more than one attempt.
-    while ready.text().contains("it has been tried for") {
+    while ready.text().contains("retried for") {
         ready = world.send(ask()).await;
     }
     assert_eq!((ready.status, &ready.json()["status"]), (StatusCode::OK, &json!("ready")));
@@ -264,7 +264,11 @@ async fn readiness_reflects_the_store() {
     let stopping = world.send(ask()).await;
     assert_eq!(stopping.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(stopping.is_problem() && stopping.header("retry-after") == "1");
-    assert_eq!(world.send(new_request("GET", "/healthz", None, None)).await.status, StatusCode::OK, "it still lives");
+    assert_eq!(
+        world.send(new_request("GET", "/healthz", None, None)).await.status,
+        StatusCode::OK,
+        "the server is still alive"
+    );
 }
 
 #[tokio::test]
@@ -289,7 +293,7 @@ async fn metrics_are_complete_and_bounded() {
         "windlass_jobs_running 0",
         "windlass_commits_total 0",
         "windlass_ticks_total 0",
-        "windlass_turns_total 0",
+        "windlass_iterations_total 0",
         "windlass_audit_lines_total 1",
         "windlass_audit_waiting 0",
         r#"windlass_workers{state="active"} 0"#,

@@ -62,7 +62,8 @@ fn operations() -> Vec<Operation> {
 }
 
 fn required_access(name: &str, operation: &Value) -> RequiredAccess {
-    let security = operation["security"].as_array().unwrap_or_else(|| panic!("{name} does not say who may call it"));
+    let security =
+        operation["security"].as_array().unwrap_or_else(|| panic!("{name} does not declare its access rule"));
     assert_eq!(security.len(), 1, "{name} has one way in");
     let ways = security[0].as_object().unwrap();
     match ways.iter().next() {
@@ -291,7 +292,7 @@ async fn only_declared_query_parameters_are_allowed() {
     let world = World::new();
     let operations = operations();
     for operation in operations.iter().filter(|one| matches!(one.needs, RequiredAccess::Scope(_))) {
-        for (query, part) in [("?zzzz=1", "there is no `zzzz` here"), ("?%00=%ff", "there is no `` here")] {
+        for (query, part) in [("?zzzz=1", "unknown parameter `zzzz`"), ("?%00=%ff", "unknown parameter ``")] {
             let with_query = Operation { path: format!("{}{query}", operation.path), ..operation.clone() };
             let answer = world.send(with_query.request(Some(&world.first))).await;
             assert_refused(operation, &answer, StatusCode::BAD_REQUEST, query);
@@ -304,11 +305,11 @@ async fn only_declared_query_parameters_are_allowed() {
         ("/api/v1/runs?dialct=loom", "did you mean `dialect`?"),
         ("/api/v1/definitions?dialect=loom", "it takes `after`, `limit`, `search`"),
         ("/api/v1/audit?limt=1", "did you mean `limit`?"),
-        ("/api/v1/tokens?limit=1", "this route takes no query"),
+        ("/api/v1/tokens?limit=1", "this route has no query parameters"),
         ("/api/v1/runs?limit=1&limit=2", "`limit` is given twice"),
         ("/api/v1/runs?limit=1&limi%74=2", "`limit` is given twice"),
         ("/api/v1/audit?after=x", "must be a whole number"),
-        ("/api/v1/runs?children=perhaps", "the query does not fit"),
+        ("/api/v1/runs?children=perhaps", "the query is invalid"),
         ("/api/v1/runs?parent=a/b", "cannot be the id of a run"),
         ("/api/v1/approvals?run=%00", "cannot be the id of a run"),
     ];

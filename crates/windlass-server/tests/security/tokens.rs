@@ -112,7 +112,7 @@ fn two_tokens_cannot_revoke_each_other() {
                 name: name.to_owned(),
                 scopes: vec![TokenScope::Admin],
                 expires_at: None,
-                by: None,
+                created_by: None,
             };
             tokens::create(&store, request, usize::MAX).unwrap().0.id
         };
@@ -154,8 +154,12 @@ async fn invalid_tokens_are_rejected() {
 async fn another_process_can_create_and_revoke_tokens() {
     let world = World::new();
     let other_store = SqliteStore::open(world.directory.path(), SqliteOptions::default()).unwrap();
-    let request =
-        tokens::TokenRequest { name: "beside".to_owned(), scopes: vec![TokenScope::Read], expires_at: None, by: None };
+    let request = tokens::TokenRequest {
+        name: "other".to_owned(),
+        scopes: vec![TokenScope::Read],
+        expires_at: None,
+        created_by: None,
+    };
     let (token, secret) = tokens::create(&other_store, request, usize::MAX).unwrap();
     let ask = || new_request("GET", "/metrics", Some(secret.reveal()), None);
     assert_eq!(world.send(ask()).await.status, StatusCode::OK);
@@ -204,7 +208,7 @@ async fn a_stream_ends_with_its_token() {
             received.push_str(&String::from_utf8_lossy(frame.unwrap().data_ref().unwrap()));
         }
     };
-    assert!(tokio::time::timeout(Duration::from_secs(10), read).await.is_ok(), "it goes on: {received}");
+    assert!(tokio::time::timeout(Duration::from_secs(10), read).await.is_ok(), "it continues: {received}");
     assert!(received.ends_with("event: closing\ndata: {\"type\":\"closing\"}\n\n"), "{received}");
 }
 

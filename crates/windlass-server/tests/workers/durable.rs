@@ -65,15 +65,15 @@ async fn an_acknowledged_report_survives_the_server() {
     for (store, known) in [(lost, 0), (kept, 1)] {
         let server = server_on(store, None);
         assert_eq!(outcomes(&server), known);
-        let mut run = server.app.engine.resume("r").await.expect("it goes on");
+        let mut run = server.app.engine.resume("r").await.expect("it continues");
         let worker = server.worker("w");
         // The worker registers its tools again.
         assert_eq!(worker.lease(0).await, Vec::<Json>::new());
         let job = if known == 0 { &a } else { &b };
         let renewed = worker.heartbeat(&[job], 10_000).await["renewed"][0].clone();
-        assert_eq!(renewed["key"], job["key"], "it goes on with exactly that task");
+        assert_eq!(renewed["idempotency_key"], job["idempotency_key"], "it continues with exactly that task");
         let mut job = job.clone();
-        job["epoch"] = renewed["epoch"].clone();
+        job["lease_epoch"] = renewed["lease_epoch"].clone();
         let mut next = worker.complete(&job, "again").await;
         while next != Json::Null {
             next = worker.complete(&next, "again").await;

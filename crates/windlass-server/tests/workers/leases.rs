@@ -17,11 +17,15 @@ async fn a_pipeline_stays_with_its_worker() {
     let mut run = server.start("r", plan("p", &[&tasks])).await;
     let worker = server.worker("w");
     let a = worker.job().await;
-    assert_eq!((&a["epoch"], &a["input"], &a["tool"]), (&json!(0), &json!("a"), &json!("far")));
+    assert_eq!((&a["lease_epoch"], &a["input"], &a["tool"]), (&json!(0), &json!("a"), &json!("far")));
     assert_eq!((&a["definition"], &a["attempt"]), (&json!("p"), &json!(1)));
     let b = worker.complete(&a, "A").await;
-    assert_eq!((&b["job"], &b["epoch"], &b["input"]), (&a["job"], &json!(1), &json!("b")), "under the same lease");
-    assert_ne!(a["key"], b["key"], "it is another effect");
+    assert_eq!(
+        (&b["job"], &b["lease_epoch"], &b["input"]),
+        (&a["job"], &json!(1), &json!("b")),
+        "under the same lease"
+    );
+    assert_ne!(a["idempotency_key"], b["idempotency_key"], "it is another effect");
     assert_eq!(worker.lease(0).await, Vec::<Json>::new(), "its slot is taken");
     // The server executes the next task itself; the response contains the one after it if that was quick.
     let d = match worker.complete(&b, "B").await {
@@ -45,7 +49,7 @@ async fn a_lost_response_is_repeated() {
     let worker = server.worker("w");
     let a = worker.job().await;
     let b = worker.complete(&a, "A").await;
-    assert_eq!(worker.complete(&a, "A").await, b, "said again, answered again");
+    assert_eq!(worker.complete(&a, "A").await, b, "a repeated report gets the same response");
     assert_eq!(worker.complete(&b, "B").await, Json::Null);
     assert_eq!(worker.complete(&b, "B").await, Json::Null);
     worker.complete(&a, "A").await;
@@ -64,7 +68,7 @@ async fn a_report_for_a_job_of_another_worker_is_rejected() {
     thief.assert_rejected(&job).await;
     let mut other = job.clone();
     for lease_epoch in [1, 7] {
-        other["epoch"] = lease_epoch.into();
+        other["lease_epoch"] = lease_epoch.into();
         worker.assert_rejected(&other).await;
     }
     assert_eq!(thief.heartbeat(&[&job], 0).await["lost"][0]["job"], job["job"]);
@@ -93,12 +97,20 @@ async fn a_silent_worker_loses_its_job_and_its_later_reports_are_rejected() {
     };
     let waited = begun.elapsed();
     assert!(waited >= LEASE && waited < SILENCE, "{waited:?}");
-    assert_eq!((&second["key"], &second["attempt"]), (&first["key"], &first["attempt"]), "the same effect");
-    assert_eq!((&second["job"], &second["epoch"]), (&first["job"], &json!(1)));
+    assert_eq!(
+        (&second["idempotency_key"], &second["attempt"]),
+        (&first["idempotency_key"], &first["attempt"]),
+        "the same effect"
+    );
+    assert_eq!((&second["job"], &second["lease_epoch"]), (&first["job"], &json!(1)));
     zombie.assert_rejected(&first).await;
-    assert_eq!(zombie.heartbeat(&[&first], 0).await["lost"][0]["job"], first["job"], "it is told to stop");
+    assert_eq!(
+        zombie.heartbeat(&[&first], 0).await["lost"][0]["job"],
+        first["job"],
+        "the heartbeat reports the lost lease"
+    );
     let state = server.request("GET", "/workers", crate::support::TOKEN, &Json::Null).await.1;
-    assert_eq!(state["items"][0]["held"][0]["epoch"], json!(1), "{state}");
+    assert_eq!(state["items"][0]["leases"][0]["lease_epoch"], json!(1), "{state}");
     assert_eq!(heir.complete(&second, "heir").await, Json::Null);
     zombie.assert_rejected(&first).await;
     succeeded(&mut run).await;
@@ -123,8 +135,12 @@ async fn jobs_requested_by_a_silent_worker_go_to_others() {
     let begun = tokio::time::Instant::now();
     let (leased, second) = tokio::join!(silent.lease(30_000), inherits);
     assert_eq!(leased, Vec::<Json>::new());
-    assert!(begun.elapsed() < LEASE / 2, "nobody waits longer for that: {:?}", begun.elapsed());
-    assert_eq!((&second["job"], &second["epoch"]), (&first["job"], &json!(1)), "it was given to nobody in between");
+    assert!(begun.elapsed() < LEASE / 2, "the lease does not have to expire first: {:?}", begun.elapsed());
+    assert_eq!(
+        (&second["job"], &second["lease_epoch"]),
+        (&first["job"], &json!(1)),
+        "no other worker had it in between"
+    );
     successor.complete(&second, "heir").await;
     succeeded(&mut run).await;
     // A worker that comes back is served as before.
@@ -143,12 +159,12 @@ async fn an_expired_lease_is_renewed_if_no_other_worker_has_the_job() {
     tokio::time::advance(SILENCE).await;
     // The network was down; the job is queued again, and no other worker has leased it.
     let renewed = worker.heartbeat(&[&job], 0).await["renewed"][0].clone();
-    assert_eq!((&renewed["job"], &renewed["epoch"]), (&job["job"], &json!(1)));
+    assert_eq!((&renewed["job"], &renewed["lease_epoch"]), (&job["job"], &json!(1)));
     assert_eq!(worker.heartbeat(&[&job], 0).await["renewed"][0], renewed, "also when the answer was lost");
     worker.assert_rejected(&job).await;
     assert_eq!(server.worker("v").lease(0).await, Vec::<Json>::new());
     let mut again = job.clone();
-    again["epoch"] = renewed["epoch"].clone();
+    again["lease_epoch"] = renewed["lease_epoch"].clone();
     worker.complete(&again, "done").await;
     succeeded(&mut run).await;
 }
@@ -173,7 +189,7 @@ async fn a_cancellation_reaches_the_worker_immediately() {
     assert_eq!(ended(&mut run).await.status, Status::Cancelled);
     let (_, state) = server.request("GET", "/workers", crate::support::TOKEN, &Json::Null).await;
     assert_eq!(state["queued"], json!([]), "what waited is gone too");
-    assert_eq!(state["items"][0]["held"], json!([]));
+    assert_eq!(state["items"][0]["leases"], json!([]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,7 +28,7 @@ async fn a_worker_with_one_slot_holds_one_of_a_thousand_jobs() {
         done += 1;
     }
     for round in order.chunks(10) {
-        assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), 10, "each run has its turn: {round:?}");
+        assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), 10, "the server alternates between runs: {round:?}");
     }
     for run in &mut runs {
         succeeded(run).await;
@@ -104,7 +104,7 @@ async fn labels_select_the_workers_of_a_definition() {
                 assert_eq!(job["run"], json!(run));
                 took.push(worker.id.as_str());
                 // For the next worker to have it.
-                server.post("/worker/leave", json!({"worker": worker.id})).await;
+                server.post("/worker/deregister", json!({"worker": worker.id})).await;
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
         }
@@ -128,15 +128,15 @@ async fn a_draining_worker_gets_no_jobs_and_a_leaving_one_returns_its_jobs() {
     assert_eq!(server.post("/worker/heartbeat", body).await["drain"], json!(false));
     let (_, state) = server.request("GET", "/workers", TOKEN, &Json::Null).await;
     assert_eq!(state["items"][0]["state"], json!("draining"));
-    assert_eq!(old.complete(&jobs[0], "A").await, Json::Null, "the pipeline goes on with another");
+    assert_eq!(old.complete(&jobs[0], "A").await, Json::Null, "the pipeline continues on another worker");
     assert_eq!(old.lease(0).await, Vec::<Json>::new());
     let b = new.job().await;
     assert_eq!(b["input"], json!("b"));
-    server.post("/worker/leave", json!({"worker": "old"})).await;
+    server.post("/worker/deregister", json!({"worker": "old"})).await;
     let begun = tokio::time::Instant::now();
     let c = new.job().await;
     assert!(begun.elapsed().as_millis() < 100, "it does not wait for the lease to end");
-    assert_eq!((&c["key"], &c["epoch"]), (&jobs[1]["key"], &json!(1)));
+    assert_eq!((&c["idempotency_key"], &c["lease_epoch"]), (&jobs[1]["idempotency_key"], &json!(1)));
     old.assert_rejected(&jobs[1]).await;
     // Its requests from before and after leaving do not bring it back.
     let late = json!({"worker": "old", "tools": ["far"], "name": "old"});
@@ -150,7 +150,7 @@ async fn a_draining_worker_gets_no_jobs_and_a_leaving_one_returns_its_jobs() {
     // At the request of another client.
     server.post("/workers/new/drain", json!({})).await;
     assert_eq!(new.heartbeat(&[], 0).await["drain"], json!(true));
-    assert_eq!(server.post_rejected("/workers/nobody/drain", json!({})).await.0, 404);
+    assert_eq!(server.post_rejected("/workers/missing/drain", json!({})).await.0, 404);
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,7 +178,7 @@ async fn a_worker_needs_a_token() {
     }
     let long = "x".repeat(200);
     for worker in ["", "a b", &long] {
-        assert_eq!(server.post_rejected("/worker/leave", json!({"worker": worker})).await.0, 400, "{worker}");
+        assert_eq!(server.post_rejected("/worker/deregister", json!({"worker": worker})).await.0, 400, "{worker}");
     }
 }
 
@@ -189,9 +189,12 @@ async fn a_token_without_the_worker_scope_gets_no_job() {
     let calls = [
         ("lease", json!({"worker": "w", "tools": ["far"], "slots": 1})),
         ("heartbeat", json!({"worker": "w"})),
-        ("progress", json!({"worker": "w", "run": "r", "job": 0, "epoch": 0})),
-        ("complete", json!({"worker": "w", "run": "r", "job": 0, "epoch": 0})),
-        ("fail", json!({"worker": "w", "run": "r", "job": 0, "epoch": 0, "error": {"code": "X", "message": "x"}})),
+        ("progress", json!({"worker": "w", "run": "r", "job": 0, "lease_epoch": 0})),
+        ("complete", json!({"worker": "w", "run": "r", "job": 0, "lease_epoch": 0})),
+        (
+            "fail",
+            json!({"worker": "w", "run": "r", "job": 0, "lease_epoch": 0, "error": {"code": "X", "message": "x"}}),
+        ),
         ("leave", json!({"worker": "w"})),
     ];
     for scope in [TokenScope::Read, TokenScope::Run, TokenScope::Control] {

@@ -10,16 +10,16 @@ async fn a_worker_continues_its_job_under_a_new_lease_epoch() {
     let _run = before.start("r", one("p")).await;
     let job = before.worker("w").job().await;
     let server = before.crash();
-    let mut run = server.app.engine.resume("r").await.expect("it goes on");
+    let mut run = server.app.engine.resume("r").await.expect("it continues");
     let (worker, other) = (server.worker("w"), server.worker("o"));
     worker.assert_rejected(&job).await;
-    assert_eq!(other.lease(5_000).await, Vec::<Json>::new(), "whoever has it is waited for");
+    assert_eq!(other.lease(5_000).await, Vec::<Json>::new(), "the job is reserved for its previous worker");
     let renewed = worker.heartbeat(&[&job], 0).await["renewed"][0].clone();
-    assert_eq!((&renewed["run"], &renewed["job"], &renewed["epoch"]), (&job["run"], &job["job"], &json!(1)));
+    assert_eq!((&renewed["run"], &renewed["job"], &renewed["lease_epoch"]), (&job["run"], &job["job"], &json!(1)));
     assert_eq!(other.lease(30_000).await, Vec::<Json>::new(), "it is not done twice");
     let mut job = job;
     other.assert_rejected(&job).await;
-    job["epoch"] = json!(1);
+    job["lease_epoch"] = json!(1);
     worker.heartbeat(&[&job], 0).await;
     worker.complete(&job, "kept").await;
     succeeded(&mut run).await;
@@ -31,12 +31,15 @@ async fn if_the_worker_is_gone_another_gets_the_job_with_the_same_key() {
     let _run = before.start("r", one("p")).await;
     let job = before.worker("w").job().await;
     let server = before.crash();
-    let mut run = server.app.engine.resume("r").await.expect("it goes on");
+    let mut run = server.app.engine.resume("r").await.expect("it continues");
     let (late, other) = (server.worker("w"), server.worker("o"));
     let begun = tokio::time::Instant::now();
     let again = other.job().await;
     assert!(begun.elapsed() < REJOINED, "{:?}", begun.elapsed());
-    assert_eq!((&again["key"], &again["attempt"], &again["epoch"]), (&job["key"], &job["attempt"], &json!(1)));
+    assert_eq!(
+        (&again["idempotency_key"], &again["attempt"], &again["lease_epoch"]),
+        (&job["idempotency_key"], &job["attempt"], &json!(1))
+    );
     late.assert_rejected(&job).await;
     assert_eq!(late.heartbeat(&[&job], 0).await["lost"][0]["job"], job["job"]);
     other.complete(&again, "other").await;
@@ -53,9 +56,9 @@ async fn no_worker_is_cancelled_before_the_runs_are_adopted() {
     let nothing = json!({"lost": [], "cancelled": [], "renewed": [], "drain": false});
     // The engine adopts unowned runs in the background; a run that it has not adopted yet is not lost.
     assert_eq!(worker.heartbeat(&[&job], 0).await, nothing);
-    let _run = server.app.engine.resume("r").await.expect("it goes on");
-    assert_eq!(worker.heartbeat(&[&job], 0).await["renewed"][0]["epoch"], json!(1));
-    let unknown = json!({"run": "x", "job": 1, "epoch": 0, "key": "k", "attempt": 1});
+    let _run = server.app.engine.resume("r").await.expect("it continues");
+    assert_eq!(worker.heartbeat(&[&job], 0).await["renewed"][0]["lease_epoch"], json!(1));
+    let unknown = json!({"run": "x", "job": 1, "lease_epoch": 0, "idempotency_key": "k", "attempt": 1});
     assert_eq!(worker.heartbeat(&[&unknown], 0).await, nothing);
     tokio::time::advance(REJOINED).await;
     assert_eq!(worker.heartbeat(&[&unknown], 0).await["lost"][0]["run"], json!("x"));
@@ -70,9 +73,9 @@ async fn new_jobs_after_a_restart_do_not_wait() {
     far.complete(&a, 1).await;
     let begun = tokio::time::Instant::now();
     let b = near.job().await;
-    server.post("/worker/leave", json!({"worker": "n"})).await;
+    server.post("/worker/deregister", json!({"worker": "n"})).await;
     let b_again = server.worker("m").with(json!({"tools": ["near"]})).job().await;
-    assert_eq!((&b["epoch"], &b_again["epoch"]), (&json!(1), &json!(2)));
+    assert_eq!((&b["lease_epoch"], &b_again["lease_epoch"]), (&json!(1), &json!(2)));
     assert!(begun.elapsed().as_millis() < 100, "{:?}", begun.elapsed());
     server.worker("m").complete(&b_again, 1).await;
     succeeded(&mut run).await;
@@ -97,7 +100,7 @@ async fn a_stopping_server_cancels_no_worker() {
     assert_eq!(jobs, Vec::<Json>::new());
     assert_eq!(response["lost"], json!([]), "it will be asked for again");
     assert_eq!(worker.heartbeat(&[&job], 0).await["lost"], json!([]));
-    assert!(begun.elapsed() < LEASE / 10, "nobody is kept waiting: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < LEASE / 10, "no worker is kept waiting: {:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,7 +114,8 @@ async fn a_stopping_server_waits_only_for_local_tools() {
     server.app.engine.drain(LEASE).await;
     assert!(begun.elapsed() < LEASE / 10, "a job for a worker is no reason to stay: {:?}", begun.elapsed());
     // The worker that holds the job keeps its result for the next server.
-    let report = json!({"worker": "w", "run": job["run"], "job": job["job"], "epoch": job["epoch"], "output": 1});
+    let report =
+        json!({"worker": "w", "run": job["run"], "job": job["job"], "lease_epoch": job["lease_epoch"], "output": 1});
     let (status, problem) = server.request("POST", "/worker/complete", TOKEN, &report).await;
     assert_eq!((status.as_u16(), &problem["code"]), (503, &json!("WND-3012")), "{problem}");
     assert_eq!(server.worker("w").heartbeat(&[&job], 0).await["lost"], json!([]));

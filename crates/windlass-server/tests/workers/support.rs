@@ -135,7 +135,8 @@ impl Server {
 
     /// Creates a token with one scope.
     pub(crate) fn token(&self, scope: TokenScope) -> String {
-        let token_request = TokenRequest { name: "one".to_owned(), scopes: vec![scope], expires_at: None, by: None };
+        let token_request =
+            TokenRequest { name: "one".to_owned(), scopes: vec![scope], expires_at: None, created_by: None };
         let (_, secret) = tokens::create(&*self.store, token_request, usize::MAX).expect("made");
         secret.reveal().to_owned()
     }
@@ -198,7 +199,8 @@ impl TestWorker<'_> {
     }
 
     pub(crate) fn job_report(&self, job: &Json, more: Json) -> Json {
-        let mut body = json!({"worker": self.id, "run": job["run"], "job": job["job"], "epoch": job["epoch"]});
+        let mut body =
+            json!({"worker": self.id, "run": job["run"], "job": job["job"], "lease_epoch": job["lease_epoch"]});
         for (name, value) in more.as_object().into_iter().flatten() {
             body[name] = value.clone();
         }
@@ -212,7 +214,7 @@ impl TestWorker<'_> {
 
     pub(crate) async fn heartbeat(&self, jobs: &[&Json], wait_ms: u64) -> Json {
         let lease = |job: &&Json| {
-            json!({"run": job["run"], "job": job["job"], "epoch": job["epoch"], "key": job["key"],
+            json!({"run": job["run"], "job": job["job"], "lease_epoch": job["lease_epoch"], "idempotency_key": job["idempotency_key"],
                    "attempt": job["attempt"]})
         };
         let jobs: Vec<Json> = jobs.iter().map(lease).collect();

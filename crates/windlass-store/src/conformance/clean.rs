@@ -22,7 +22,7 @@ fn make(store: &Arc<dyn Store>, run: &str, parent: Option<&str>, blobs: &[u8]) {
     let create = NewRun { parent: parent.map(Into::into), ..new_run(None) };
     commit(store, vec![RunBatch { create: Some(create), ..creation(run) }]);
     let iteration =
-        IterationRow { loop_path: "loop".into(), first: 0, last: 3, failed: false, body: b"turns".to_vec() };
+        IterationRow { loop_path: "loop".into(), first: 0, last: 3, failed: false, body: b"iterations".to_vec() };
     let blobs = blobs.iter().map(|number| (hash(*number), vec![*number; 100_000])).collect();
     commit(
         store,
@@ -69,16 +69,16 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     for (run, at) in [("old", 10), ("child", 9), ("young", 50), ("other", 30)] {
         end(&store, run, at);
     }
-    assert_eq!(removable(&store, 20), BTreeMap::new(), "one below it has not ended");
+    assert_eq!(removable(&store, 20), BTreeMap::new(), "a child run has not ended");
     assert_eq!(store.remove("old", Timestamp(20)).expect("asked"), TreeRemoval::default());
     end(&store, "grandchild", 25);
-    assert_eq!(removable(&store, 20), BTreeMap::new(), "one below it has ended too lately");
+    assert_eq!(removable(&store, 20), BTreeMap::new(), "a child run has ended too recently");
     assert_eq!(removable(&store, 26), BTreeMap::from([("old".to_owned(), 3)]));
     assert_eq!(removable(&store, 40).keys().collect::<Vec<_>>(), ["old", "other"]);
     let first = store.removable(Timestamp(40), 0, 1).expect("read");
     let second = store.removable(Timestamp(40), first[0].number, 9).expect("read");
     assert_eq!((&*first[0].run, &*second[0].run), ("old", "other"), "page by page, oldest first");
-    for run in ["child", "young", "open", "nobody"] {
+    for run in ["child", "young", "open", "missing"] {
         assert_eq!(store.remove(run, Timestamp(26)).expect("asked"), TreeRemoval::default(), "{run} stays");
     }
     assert!(first[0].bytes > 300_000 && first[0].bytes < 400_000, "three blobs are only theirs: {first:?}");
@@ -88,7 +88,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
         let rows = store.runs(&RunFilter::default(), None, 99).expect("read");
         rows.iter().map(|row| row.run.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(left(&store), ["open", "young", "other"], "gone at once");
+    assert_eq!(left(&store), ["open", "young", "other"], "removed immediately");
     assert!(first_ticks(&store, "old", 0, 9).is_empty() && store.snapshot("old", None).expect("read").is_none());
     assert_eq!(store.claim("old", "me").expect("claim"), ClaimResult::NoSuchRun);
     assert_eq!(store.inbox_put(&message("old", "signal")).expect("put"), InboxVerdict::NoSuchRun);
@@ -101,7 +101,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     make(&store, "old", None, &[4]);
     assert_eq!(first_ticks(&store, "old", 0, 9), [0, 2]);
     let swept = sweep(&store);
-    assert_eq!(existing_blobs(&store, 1..=7), [2, 4, 5, 6, 7], "what somebody else has written stays");
+    assert_eq!(existing_blobs(&store, 1..=7), [2, 4, 5, 6, 7], "blobs of other runs stay");
     assert_eq!(swept.blobs, 2);
     assert!(swept.bytes > 200_000, "{swept:?}");
     assert_eq!(sweep(&store), SweepResult::default(), "nothing is left to do");
@@ -111,7 +111,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
 
     assert_eq!(store.remove("other", Timestamp(40)).expect("removed").runs, 1);
     sweep(&store);
-    assert_eq!(existing_blobs(&store, 1..=7), [4, 6, 7], "the last that had written it is gone");
+    assert_eq!(existing_blobs(&store, 1..=7), [4, 6, 7], "the last run that wrote it is removed");
     let kept = store.blob(&hash(7)).expect("read").expect("there");
     assert_eq!(kept, vec![7; 100_000], "byte for byte");
     many_children(&store);
@@ -124,7 +124,7 @@ fn many_small_runs(store: &Arc<dyn Store>) {
     let ended = |run: &str| RunBatch { status: Some(status(RunStatus::Succeeded, 3)), ..creation(run) };
     let mut names: Vec<Arc<str>> = (0..SMALL).map(|number| format!("small-{number}").into()).collect();
     commit(store, names.iter().map(|name| ended(name)).collect());
-    for (at, stays) in [(0, "open"), (10, "nobody"), (150, "young")] {
+    for (at, stays) in [(0, "open"), (10, "missing"), (150, "young")] {
         names.insert(at, stays.into());
     }
     let (mut left, mut removed, mut steps) = (&names[..], 0, 0);

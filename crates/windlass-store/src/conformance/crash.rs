@@ -28,7 +28,11 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
 
         let next = store.open_owner().expect("an owner");
         let owner_epoch = 2 + life;
-        assert_eq!(store.claim("r", &next.name).expect("claim"), ClaimResult::Owned { owner_epoch }, "epochs go on");
+        assert_eq!(
+            store.claim("r", &next.name).expect("claim"),
+            ClaimResult::Owned { owner_epoch },
+            "epochs keep increasing"
+        );
         assert_eq!(
             verdict(&store, RunBatch { owner_epoch: owner_epoch - 1, ..ticks("r", 51 + life, 1) }),
             BatchVerdict::Fenced

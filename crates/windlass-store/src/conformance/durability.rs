@@ -14,7 +14,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     });
     step(subject, |subject| drop(subject.store().inbox_put(&message("r", "one")).expect("put")));
     step(subject, |subject| {
-        let claimed = subject.store().claim("r", "somebody").expect("claim");
+        let claimed = subject.store().claim("r", "an owner").expect("claim");
         assert_eq!(claimed, ClaimResult::Owned { owner_epoch: 2 });
     });
 
@@ -22,7 +22,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_eq!(store.plan(&plan.hash).expect("read"), Some(plan));
     assert_eq!(run_row(&store, "r").ticks, 2);
     assert_eq!(unconsumed(&store, "r"), ["one"]);
-    assert_eq!(run_row(&store, "r").owner.as_deref(), Some("somebody"));
+    assert_eq!(run_row(&store, "r").owner.as_deref(), Some("an owner"));
 
     step(subject, |subject| subject.store().release("r", 2).expect("release"));
     assert_eq!(run_row(&subject.store(), "r").owner, None);

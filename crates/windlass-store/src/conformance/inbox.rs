@@ -21,7 +21,7 @@ fn accepted_once(subject: &mut dyn ConformanceSubject) {
     let owner = store.open_owner().expect("an owner");
     assert_eq!(store.claim("r", &owner.name).expect("claim"), ClaimResult::Owned { owner_epoch: 2 });
     let owned = InboxVerdict::Accepted { owner: Some(owner.name.clone()) };
-    assert_eq!(store.inbox_put(&message("r", "a")).expect("put"), owned, "names whom to wake");
+    assert_eq!(store.inbox_put(&message("r", "a")).expect("put"), owned, "names the owner to wake");
     drop(owner);
     assert_eq!(store.inbox_put(&message("r", "b")).expect("put"), InboxVerdict::Accepted { owner: None });
 
@@ -75,7 +75,7 @@ fn closed_at_the_end(subject: &mut dyn ConformanceSubject) {
     commit(&store, vec![end]);
     assert_eq!(store.inbox_put(&message("s", "late")).expect("put"), InboxVerdict::Ended);
     assert_eq!(store.inbox_put(&message("s", "hello")).expect("put"), InboxVerdict::Duplicate);
-    assert!(!store.with_inbox(9).expect("scan").contains(&"s".to_owned()), "nobody has to wake a run that has ended");
+    assert!(!store.with_inbox(9).expect("scan").contains(&"s".to_owned()), "a run that has ended needs no wake-up");
     commit(&store, vec![RunBatch { send: vec![message("s", "later")], ..ticks("child", 0, 1) }]);
     assert!(unconsumed(&store, "s").is_empty(), "what is sent to a run that has ended is dropped");
 }
@@ -90,9 +90,9 @@ fn cancelled(subject: &mut dyn ConformanceSubject) {
     let cancellations = vec![message("made", "off"), message("unmade", "off"), message("s", "off")];
     commit(&store, vec![RunBatch { cancellations: cancellations.clone(), ..ticks("child", 1, 1) }]);
     commit(&store, vec![RunBatch { cancellations, ..ticks("child", 2, 1) }]);
-    assert_eq!(unconsumed(&store, "made"), ["off"], "a run that is there is told, once");
+    assert_eq!(unconsumed(&store, "made"), ["off"], "an existing run gets it, once");
     assert!(unconsumed(&store, "unmade").is_empty() && unconsumed(&store, "s").is_empty());
-    assert!(!store.with_inbox(9).expect("scan").contains(&"unmade".to_owned()), "there is nobody to wake");
+    assert!(!store.with_inbox(9).expect("scan").contains(&"unmade".to_owned()), "there is no run to wake");
     assert_eq!(verdict(&store, guarded("unmade")), BatchVerdict::Conflict, "and there never will be");
     assert!(store.run("unmade").expect("read").is_none());
     commit(&store, vec![creation("unmade")]);
@@ -107,11 +107,11 @@ fn remembered_without_a_message(subject: &mut dyn ConformanceSubject) {
     for _ in 0..2 {
         store.note_request("noted", "n").expect("a write");
     }
-    assert!(unconsumed(&store, "noted").is_empty(), "nobody has to read it");
+    assert!(unconsumed(&store, "noted").is_empty(), "it is not delivered");
     assert_eq!(store.inbox_put(&message("noted", "n")).expect("put"), InboxVerdict::Duplicate);
     assert_eq!(store.inbox_put(&message("noted", "m")).expect("put"), InboxVerdict::Accepted { owner: None });
     store.note_request("noted", "m").expect("a write");
-    assert_eq!(unconsumed(&store, "noted"), ["m"], "a message that waits goes on waiting");
+    assert_eq!(unconsumed(&store, "noted"), ["m"], "a waiting message stays");
     commit(&store, vec![RunBatch { status: Some(status(RunStatus::Succeeded, 9)), ..ticks("noted", 0, 1) }]);
     store.note_request("noted", "late").expect("a write");
     subject.crash();

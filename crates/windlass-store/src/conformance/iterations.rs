@@ -12,19 +12,19 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let iterations = (0..10).map(|row| iteration_row("sync", row * 10, row * 10 + 9, row == 3)).collect();
     let inner = vec![iteration_row("sync[3].inner", 0, 0, false)];
     commit(&store, vec![RunBatch { iterations, ..empty("r", 0) }, RunBatch { iterations: inner, ..empty("r", 0) }]);
-    commit(&store, vec![RunBatch { iterations: vec![iteration_row("aside", 5, 5, false)], ..empty("other", 0) }]);
+    commit(&store, vec![RunBatch { iterations: vec![iteration_row("second", 5, 5, false)], ..empty("other", 0) }]);
 
     let read = |path: &str, from, limit| store.iterations("r", path, from, limit).expect("read");
     let firsts = |from, limit| -> Vec<u64> { read("sync", from, limit).iter().map(|row| row.first).collect() };
     assert_eq!(firsts(0, 100), [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]);
     assert_eq!(firsts(20, 2), [20, 30]);
-    assert_eq!(firsts(29, 2), [20, 30], "the row that holds turn 29");
+    assert_eq!(firsts(29, 2), [20, 30], "the row that holds iteration 29");
     assert_eq!(firsts(99, 9), [90]);
     assert!(firsts(100, 9).is_empty());
     assert!(firsts(u64::MAX, 9).is_empty());
     assert_eq!(read("sync", 30, 1), [iteration_row("sync", 30, 39, true)]);
     assert_eq!(store.loops("r").expect("read"), ["sync", "sync[3].inner"]);
-    assert_eq!(store.loops("other").expect("read"), ["aside"]);
+    assert_eq!(store.loops("other").expect("read"), ["second"]);
     assert!(store.loops("missing").expect("read").is_empty());
     assert!(read("nowhere", 0, 9).is_empty());
 
@@ -32,7 +32,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
         let heads = store.iteration_headers("r", "sync", from, failed, limit).expect("read");
         heads.iter().map(|head| (head.first, head.last, head.failed)).collect()
     };
-    assert_eq!(heads(29, false, 2), [(20, 29, false), (30, 39, true)], "the head of the row that holds turn 29");
+    assert_eq!(heads(29, false, 2), [(20, 29, false), (30, 39, true)], "the head of the row that holds iteration 29");
     assert_eq!(heads(0, true, 9), [(30, 39, true)], "only failed ones");
     assert_eq!(heads(39, true, 9), [(30, 39, true)], "also from its middle");
     assert!(heads(40, true, 9).is_empty());
@@ -45,7 +45,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
 
     let longer = iteration_row("sync", 90, 94, false);
     commit(&store, vec![RunBatch { iterations: vec![longer.clone()], ..empty("r", 0) }]);
-    assert_eq!(read("sync", 90, 9), [longer], "a row that begins with the same turn replaces it");
+    assert_eq!(read("sync", 90, 9), [longer], "a row that begins with the same iteration replaces it");
 }
 
 fn iteration_row(loop_path: &str, first: u64, last: u64, failed: bool) -> IterationRow {

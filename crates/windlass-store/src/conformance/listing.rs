@@ -109,7 +109,7 @@ pub(super) fn check_filters(subject: &mut dyn ConformanceSubject) {
         ("a percent sign", search("0%_D"), Box::new(move |row| has(row, "50%_done"))),
         ("more than ASCII", search("rger"), Box::new(move |row| has(row, "Ärger"))),
         ("nothing", search(""), Box::new(|_| true)),
-        ("nobody", search("no such thing"), Box::new(|_| false)),
+        ("missing", search("no such thing"), Box::new(|_| false)),
         (
             "top",
             RunFilter { parent: Some(ParentFilter::TopLevel), ..RunFilter::default() },

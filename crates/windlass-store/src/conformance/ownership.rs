@@ -17,7 +17,7 @@ fn sequential_claims(subject: &mut dyn ConformanceSubject) {
     let (first, second) = (store.open_owner().expect("an owner"), store.open_owner().expect("an owner"));
     assert_ne!(first.name, second.name, "names are never given twice");
     assert!(store.owner_alive(&first.name).expect("alive"));
-    assert!(!store.owner_alive("nobody").expect("alive"));
+    assert!(!store.owner_alive("missing").expect("alive"));
     assert!(!store.owner_alive("../windlass").expect("alive"), "a name is not a path");
 
     assert_eq!(store.claim("r", &first.name).expect("claim"), ClaimResult::NoSuchRun);
@@ -56,7 +56,7 @@ fn batched_claims(subject: &mut dyn ConformanceSubject) {
         ClaimResult::Owned { owner_epoch: 2 },
         ClaimResult::Ended,
     ];
-    assert_eq!(claims, expected, "in the order they were asked for");
+    assert_eq!(claims, expected, "in the order of the request");
     assert_eq!(run_row(&store, "group-free").owner.as_deref(), Some(&*me.name));
     assert_eq!(run_row(&store, "group-held").owner_epoch, 1, "a refused claim changes nothing");
 }
@@ -80,6 +80,6 @@ fn concurrent_claims(subject: &mut dyn ConformanceSubject) {
         });
         let won = claims.iter().filter(|claim| **claim == ClaimResult::Owned { owner_epoch: 2 }).count();
         let refused = claims.iter().filter(|claim| matches!(claim, ClaimResult::HeldBy(_))).count();
-        assert_eq!((won, refused), (1, CLAIMERS - 1), "one wins, the others are told who: {claims:?}");
+        assert_eq!((won, refused), (1, CLAIMERS - 1), "one wins, the others learn the winner: {claims:?}");
     }
 }

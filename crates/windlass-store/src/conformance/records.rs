@@ -33,7 +33,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let expected =
         RecordRow { kind: "token".into(), key: "b".into(), body: b"one".to_vec(), at: Timestamp(7), ..first.clone() };
     assert_eq!(first, expected);
-    assert_ne!(first.revision, 0, "0 stands for a record that is not there");
+    assert_ne!(first.revision, 0, "0 stands for a record that does not exist");
 
     // The second of three changes is refused: none is applied.
     let late = vec![
@@ -41,7 +41,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
         put("token", "b", "changed").with_expected_revision(0),
         put("token", "a", "changed"),
     ];
-    assert!(!change(late), "it is there");
+    assert!(!change(late), "it exists");
     assert!(!change(vec![
         RecordChange::remove("token", "a", Timestamp(8)),
         put("token", "x", "").with_expected_revision(5)
@@ -60,9 +60,9 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
         put("token", "b", "anew").with_expected_revision(0)
     ]));
     let third = read(&store, "token", "b");
-    assert!(![first.revision, second.revision].contains(&third.revision), "no revision comes again");
+    assert!(![first.revision, second.revision].contains(&third.revision), "no revision repeats");
     assert!(change(vec![RecordChange::remove("token", "b", Timestamp(8)).with_expected_revision(third.revision)]));
-    assert!(change(vec![RecordChange::remove("token", "b", Timestamp(8))]), "nothing to remove is no trouble");
+    assert!(change(vec![RecordChange::remove("token", "b", Timestamp(8))]), "removing a missing record succeeds");
     assert!(change(vec![put("token", "b", "again")]));
     let fourth = read(&store, "token", "b");
     let before = [first.revision, second.revision, third.revision];

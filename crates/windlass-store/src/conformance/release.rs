@@ -11,23 +11,23 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_eq!(store.claim("r", &first.name).expect("claim"), ClaimResult::Owned { owner_epoch: 2 });
 
     store.release("r", 2).expect("release");
-    store.release("r", 2).expect("giving back twice is harmless");
-    store.release("missing", 1).expect("so is giving back what does not exist");
+    store.release("r", 2).expect("releasing twice is harmless");
+    store.release("missing", 1).expect("so is releasing a run that does not exist");
     assert_eq!(run_row(&store, "r").owner, None);
     assert_eq!(
         store.claim("r", &second.name).expect("claim"),
         ClaimResult::Owned { owner_epoch: 3 },
-        "its owner lives, but let go"
+        "its owner is alive, but has released it"
     );
     store.release("r", 2).expect("release");
-    assert_eq!(run_row(&store, "r").owner, Some(second.name.clone()), "the first one has nothing left to give");
+    assert_eq!(run_row(&store, "r").owner, Some(second.name.clone()), "the first owner holds nothing to release");
 
     let last = RunBatch { owner_epoch: 3, release: true, ..ticks("r", 0, 1) };
     commit(&store, vec![last]);
-    assert_eq!(run_row(&store, "r").owner, None, "given back in the transaction of the last ticks");
+    assert_eq!(run_row(&store, "r").owner, None, "released in the transaction of the last ticks");
     assert_eq!(run_row(&store, "r").ticks, 1);
     assert_eq!(store.claim("r", &first.name).expect("claim"), ClaimResult::Owned { owner_epoch: 4 });
     let refused = RunBatch { owner_epoch: 4, release: true, ..empty("r", 9) };
     assert_eq!(verdict(&store, refused), BatchVerdict::Conflict);
-    assert_eq!(run_row(&store, "r").owner, Some(first.name.clone()), "a refused batch gives nothing back");
+    assert_eq!(run_row(&store, "r").owner, Some(first.name.clone()), "a refused batch releases nothing");
 }

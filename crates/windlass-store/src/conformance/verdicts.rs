@@ -26,7 +26,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let verdicts = store.append(batches).expect("append");
     use BatchVerdict::{Committed, Conflict, Fenced};
     assert_eq!(verdicts, [Committed, Fenced, Conflict, Conflict, Committed], "one verdict each, in order");
-    assert_eq!(first_ticks(&store, "a", 0, 10), [0, 1], "the good ones are kept");
+    assert_eq!(first_ticks(&store, "a", 0, 10), [0, 1], "the valid ones are committed");
 
     let refused = run_row(&store, "c");
     assert_eq!((refused.ticks, refused.timer), (0, None));
@@ -36,6 +36,6 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_eq!(unconsumed(&store, "c"), ["pending"]);
     assert!(unconsumed(&store, "target").is_empty());
     assert_eq!(store.inbox_put(&message("c", "pending")).expect("put"), InboxVerdict::Duplicate);
-    assert_eq!(verdict(&store, empty("c", 0)), Committed, "and the run goes on as if nothing had been");
+    assert_eq!(verdict(&store, empty("c", 0)), Committed, "and the run continues unaffected");
     assert_eq!(store.append(Vec::new()).expect("append"), [], "nothing to do is nothing wrong");
 }

@@ -29,11 +29,11 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     commit(&store, vec![creation("r"), creation("s")]);
     let waits = |run: &str, waits: &[WaitRow]| RunBatch { waits: Some(waits.to_vec()), ..empty(run, 0) };
     commit(&store, vec![waits("r", &[wait("a", 1), wait("b", 2)]), waits("s", &[wait("a", 3)])]);
-    assert_eq!(open(&store, None), ["r:a", "r:b", "s:a"], "in the order in which it was asked");
+    assert_eq!(open(&store, None), ["r:a", "r:b", "s:a"], "in the order in which they were opened");
     let found = store.waits(Some("r"), 0, 9).expect("read");
     assert_eq!(found.iter().map(|open| open.wait.clone()).collect::<Vec<_>>(), [wait("a", 1), wait("b", 2)]);
     assert_eq!((&*found[0].run, &*found[0].definition), ("r", "orders"));
-    assert!(store.waits(Some("nobody"), 0, 9).expect("read").is_empty());
+    assert!(store.waits(Some("missing"), 0, 9).expect("read").is_empty());
 
     let first = store.waits(None, 0, 2).expect("read");
     let second = store.waits(None, first[1].position, 2).expect("read");
@@ -54,6 +54,6 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     // A final status takes precedence over the waits of the same batch.
     let ended = Some(status(RunStatus::Failed, 9));
     commit(&store, vec![RunBatch { status: ended, ..waits("r", &[wait("d", 1)]) }]);
-    assert_eq!(open(&store, None), Vec::<String>::new(), "who has ended waits for nobody");
+    assert_eq!(open(&store, None), Vec::<String>::new(), "a run that has ended waits for nothing");
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 }

@@ -159,7 +159,7 @@ impl<'a> YamlReader<'a> {
             let message = format!("the file nests deeper than {}", self.max_depth);
             let problem = Diagnostic::error(TOO_DEEP, Span::new(span.start, span.start + 1), message);
             return Err(Box::new(
-                problem.with_hint("raise `limits.max_definition_depth` in windlass.toml if this is meant"),
+                problem.with_hint("raise `limits.max_definition_depth` in windlass.toml if this is intended"),
             ));
         }
         let anchor = match &event {
@@ -301,8 +301,8 @@ impl<'a> YamlReader<'a> {
             ScalarValue::Bool(flag) => SyntaxNodeKind::Bool(flag),
             ScalarValue::Number(number) => SyntaxNodeKind::Number(number),
             ScalarValue::NoSuchNumber => {
-                let problem = Diagnostic::error(MALFORMED, span, format!("there is no number `{text}`"));
-                return Err(Box::new(problem.with_hint(format!("write \"{text}\" if the text is meant"))));
+                let problem = Diagnostic::error(MALFORMED, span, format!("`{text}` is not a finite number"));
+                return Err(Box::new(problem.with_hint(format!("write \"{text}\" if it is a text"))));
             }
         };
         Ok(SyntaxNode::new(span, kind))
@@ -355,7 +355,7 @@ impl<'a> YamlReader<'a> {
 
     fn hint_for(&self, info: &str) -> &'static str {
         match info.contains("unknown anchor") && self.rules.references {
-            true => "an alias stands below the anchor of its name; a text that begins with `*` goes in quotes",
+            true => "an alias must come after the anchor of its name; a text that begins with `*` goes in quotes",
             false => hint_for(info),
         }
     }

@@ -43,14 +43,14 @@ impl References {
     /// keep the span where they were written.
     pub(crate) fn get(&mut self, anchor: usize, span: Span, depth_left: usize) -> YamlParseResult<SyntaxNode> {
         let Some(found) = self.anchored.get(&anchor) else {
-            let problem = Diagnostic::error(MALFORMED, span, "this alias is inside of what it stands for");
+            let problem = Diagnostic::error(MALFORMED, span, "this alias refers to a value that contains it");
             return Err(Box::new(problem.with_hint("write the value out")));
         };
         let (cost, height) = (found.cost, found.height);
         if height > depth_left {
             let problem = Diagnostic::error(TOO_DEEP, span, "with this alias the file nests too deep");
             return Err(Box::new(
-                problem.with_hint("raise `limits.max_definition_depth` in windlass.toml if this is meant"),
+                problem.with_hint("raise `limits.max_definition_depth` in windlass.toml if this is intended"),
             ));
         }
         let node = match &found.node.kind {
@@ -67,7 +67,7 @@ impl References {
             true => Ok(()),
             false => {
                 let hint = "write out what is needed, without anchors, or raise `limits.max_definition_bytes` in windlass.toml";
-                Err(not_supported(span, "the aliases of this file stand for too much", hint))
+                Err(not_supported(span, "the aliases of this file expand to too much data", hint))
             }
         }
     }

@@ -47,7 +47,7 @@ impl ServerProcess {
     pub fn start_with(folder: &Path, options: ServerProcessOptions, extra: &[&str]) -> ServerProcess {
         let settings = folder.join("windlass.toml");
         let lease = options.lease_seconds.map_or(String::new(), |seconds| format!("lease = \"PT{seconds}S\"\n"));
-        let rules = format!("[server]\nrate = 1000000\n{lease}[server.outbound]\nallow = [\"127.0.0.1\"]\n");
+        let rules = format!("[server]\nrate_per_second = 1000000\n{lease}[server.outbound]\nallow = [\"127.0.0.1\"]\n");
         std::fs::write(&settings, rules).expect("settings can be written");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).expect("a log");
         let mut command = Command::new(crate::crash::program());
@@ -57,10 +57,10 @@ impl ServerProcess {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().expect("the program can be started");
         let mut line = String::new();
-        let stdout = child.stdout.take().expect("its output is ours");
-        BufReader::new(stdout).read_line(&mut line).expect("it says where it is");
+        let stdout = child.stdout.take().expect("stdout is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("it prints its address");
         let startup: Value = serde_json::from_str(&line)
-            .unwrap_or_else(|_| panic!("it does not start: {line}{}", read_log(folder).join("\n")));
+            .unwrap_or_else(|_| panic!("the server does not start: {line}{}", read_log(folder).join("\n")));
         let text = |name: &str| startup[name].as_str().unwrap_or_default().to_owned();
         let token = std::fs::read_to_string(text("token_file")).unwrap_or_default().trim().to_owned();
         ServerProcess { child, address: text("address").trim_start_matches("http://").to_owned(), token }
@@ -75,7 +75,7 @@ impl ServerProcess {
     /// Sends SIGTERM.
     pub fn terminate(&self) {
         let pid = self.child.id().to_string();
-        let status = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
+        let status = Command::new("kill").args(["-TERM", &pid]).status().expect("`kill` runs");
         assert!(status.success());
     }
 
@@ -136,7 +136,7 @@ pub fn read_log(folder: &Path) -> Vec<String> {
 pub fn wait_until(mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < HANG_TIMEOUT, "it never came true");
+        assert!(begun.elapsed() < HANG_TIMEOUT, "the condition did not become true in time");
         // The awaited processes need the processor more.
         std::thread::sleep(POLL_INTERVAL);
     }

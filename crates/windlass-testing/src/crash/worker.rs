@@ -46,7 +46,7 @@ impl WorkerProcess {
     /// Sends a signal: TERM, STOP or CONT.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        let status = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill is there");
+        let status = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("`kill` runs");
         assert!(status.success(), "kill -{name}");
     }
 

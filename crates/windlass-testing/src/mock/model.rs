@@ -131,7 +131,7 @@ impl ModelQuery {
             }
         }
         let message = self.unmatched(memory);
-        let by = "no model rule fits".to_owned();
+        let by = "no model rule matches".to_owned();
         ModelAnswer::Refused { status: StatusCode::INTERNAL_SERVER_ERROR, message, code: SCRIPT_UNMATCHED, by }
     }
 
@@ -172,13 +172,13 @@ impl ModelQuery {
         let end = last_chars(&self.all_text, EXCERPT_CHARS);
         let Some(step) = &self.step else {
             let turn = memory.match_counts.get(&RuleCondition::default()).copied().unwrap_or(0);
-            return format!("no rule of the script fits request {turn} to the model, which ends: {end}");
+            return format!("no rule of the script matches request {turn} to the model, which ends: {end}");
         };
         let role = self.role.as_deref().unwrap_or("step");
         let number = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), |number| number.to_string());
         let tools = if self.tools.is_empty() { "none".to_owned() } else { self.tools.join(", ") };
         format!(
-            "no rule of the script fits step `{step}`, role `{role}`, turn {}, attempt {} (model `{}`, tools: {tools}); the prompt ends: {end}",
+            "no rule of the script matches step `{step}`, role `{role}`, turn {}, attempt {} (model `{}`, tools: {tools}); the prompt ends: {end}",
             number(self.turn),
             number(self.attempt),
             self.model(),

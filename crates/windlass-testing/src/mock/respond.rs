@@ -90,10 +90,10 @@ impl ScriptState {
             let method = route.method.as_ref().map_or("any", Method::as_str);
             Value::from(format!("{method} {}", route.path))
         });
-        let message = format!("no route of the script fits {} {}", request.method, request.target);
+        let message = format!("no route of the script matches {} {}", request.method, request.target);
         let body = Value::object([("error", Value::from(message)), ("routes", Value::list(paths.collect()))]);
         let mut answer = MockResponse::json(StatusCode::INTERNAL_SERVER_ERROR, &body);
-        answer.by = "no route fits".to_owned();
+        answer.by = "no route matches".to_owned();
         answer
     }
 }

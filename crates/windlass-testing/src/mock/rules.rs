@@ -106,17 +106,17 @@ pub(super) fn parse_rule(node: &SyntaxNode, out: &mut Diagnostics) -> Option<Mod
         (None, Some(reply)) => RuleReplies::Always(vec![reply]),
         (None, None) => {
             let problem = Diagnostic::error(MISSING_KEY, span, "a model rule needs `reply`");
-            out.push(problem.with_hint("such as \"reply\": \"yes\"; with a `status` from 400 on it is the error's message; `calls`, `fault` or `replies` do as well"));
+            out.push(problem.with_hint("such as \"reply\": \"yes\"; with a `status` of 400 or more it is the error message; `calls`, `fault` or `replies` may replace it"));
             return None;
         }
         (Some((key, _)), Some(_)) => {
-            let problem = Diagnostic::error(BAD_VALUE, key.span, "a rule has `replies`, or one reply of its own");
-            out.push(problem.with_hint("put the other one among the `replies`"));
+            let problem = Diagnostic::error(BAD_VALUE, key.span, "a rule has either `replies` or a single reply");
+            out.push(problem.with_hint("move the single reply into `replies`"));
             return None;
         }
         (Some((key, _)), None) if turn.is_some() => {
             let problem =
-                Diagnostic::error(BAD_VALUE, key.span, "`replies` are one for each turn: `turn` has no meaning");
+                Diagnostic::error(BAD_VALUE, key.span, "`replies` has one reply per turn: `turn` has no effect");
             out.push(problem.with_hint("remove `turn` from `when`, or give one `reply`"));
             return None;
         }
@@ -128,12 +128,12 @@ pub(super) fn parse_rule(node: &SyntaxNode, out: &mut Diagnostics) -> Option<Mod
 fn parse_turns(node: &SyntaxNode, out: &mut Diagnostics) -> Vec<Vec<ScriptedModelReply>> {
     if node.as_list().is_some_and(<[SyntaxNode]>::is_empty) {
         let problem = Diagnostic::error(BAD_VALUE, node.span, "`replies` is empty");
-        out.push(problem.with_hint("give one reply for each turn of the conversation"));
+        out.push(problem.with_hint("give one reply per turn of the conversation"));
     }
     parse_list(node, "`replies`", out, |node, out| match node.as_list() {
         Some([]) => {
             let problem = Diagnostic::error(BAD_VALUE, node.span, "a turn needs at least one reply");
-            out.push(problem.with_hint("a list has one for each attempt, and the last one stays"));
+            out.push(problem.with_hint("a list has one reply per attempt; the last one repeats"));
             None
         }
         Some(_) => Some(parse_list(node, "a turn", out, parse_reply)),
@@ -174,10 +174,10 @@ fn take_reply(object: &mut ObjectReader<'_>, out: &mut Diagnostics) -> Option<Sc
     let stop = object.take("stop").and_then(|node| parse_keyword(node, "`stop`", &STOPS, out));
     let fault = object.take("fault").and_then(|node| parse_keyword(node, "`fault`", &FAULTS, out));
     let code = object.take("status").and_then(|node| parse_status(node, out));
-    let after_ms = object.take("afterMs").or_else(|| object.take("after_ms"));
-    let after_ms = after_ms.and_then(|node| parse_integer(node, "`afterMs`", 0..=MAX_AFTER_MS, out));
-    let retry_after = object.take("retryAfter").or_else(|| object.take("retry_after"));
-    let retry_after = retry_after.and_then(|node| parse_integer(node, "`retryAfter`", 0..=86_400, out));
+    let after_ms = object.take("after_ms");
+    let after_ms = after_ms.and_then(|node| parse_integer(node, "`after_ms`", 0..=MAX_AFTER_MS, out));
+    let retry_after = object.take("retry_after");
+    let retry_after = retry_after.and_then(|node| parse_integer(node, "`retry_after`", 0..=86_400, out));
     let text = text.or(data);
     let is_refusal = code.is_some_and(|code| !code.is_success());
     if !has_reply && !is_refusal {
@@ -243,7 +243,7 @@ fn parse_condition(node: &SyntaxNode, out: &mut Diagnostics) -> (RuleCondition, 
         role: None,
         model: text("model"),
         contains: text("contains"),
-        last_contains: text("lastContains"),
+        last_contains: text("last_contains"),
         tool: text("tool"),
     };
     let role = object.take("role").and_then(|node| parse_keyword(node, "`role`", &ROLES, out));
@@ -264,14 +264,14 @@ fn parse_usage(node: &SyntaxNode, out: &mut Diagnostics) -> Option<ScriptedUsage
         found.and_then(|(name, node)| parse_integer(node, &format!("`{name}`"), 0..=i64::MAX, out))
     };
     let usage = ScriptedUsage {
-        input: count(&["inputTokens", "promptTokens"]).unwrap_or(0),
-        output: count(&["outputTokens", "completionTokens"]).unwrap_or(0),
-        total: count(&["totalTokens"]),
-        reasoning: count(&["reasoningTokens"]).unwrap_or(0),
-        cache_read: count(&["cacheReadTokens"]).unwrap_or(0),
-        cache_write: count(&["cacheWriteTokens"]).unwrap_or(0),
+        input: count(&["input_tokens", "prompt_tokens"]).unwrap_or(0),
+        output: count(&["output_tokens", "completion_tokens"]).unwrap_or(0),
+        total: count(&["total_tokens"]),
+        reasoning: count(&["reasoning_tokens"]).unwrap_or(0),
+        cache_read: count(&["cache_read_tokens"]).unwrap_or(0),
+        cache_write: count(&["cache_write_tokens"]).unwrap_or(0),
     };
-    object.add_known(&["promptTokens", "completionTokens"]);
+    object.add_known(&["prompt_tokens", "completion_tokens"]);
     object.finish(UNKNOWN_KEY, "`usage`", out);
     Some(usage)
 }

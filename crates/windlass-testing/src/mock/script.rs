@@ -117,7 +117,7 @@ fn parse_route(node: &SyntaxNode, out: &mut Diagnostics) -> Option<MockRoute> {
 fn parse_replies(node: &SyntaxNode, out: &mut Diagnostics) -> Vec<RouteReply> {
     if node.as_list().is_some_and(<[SyntaxNode]>::is_empty) {
         let problem = Diagnostic::error(BAD_VALUE, node.span, "a route needs at least one reply");
-        out.push(problem.with_hint("the last reply is given again and again"));
+        out.push(problem.with_hint("give at least one; the last reply repeats"));
     }
     parse_list(node, "`replies`", out, parse_route_reply)
 }
@@ -126,7 +126,7 @@ fn parse_method(node: &SyntaxNode, out: &mut Diagnostics) -> Option<Method> {
     let text = expect_text(node, "`method`", out)?.text.trim().to_ascii_uppercase();
     let method = Method::from_bytes(text.as_bytes()).ok();
     if method.is_none() {
-        let problem = Diagnostic::error(BAD_VALUE, node.span, "this is no method");
+        let problem = Diagnostic::error(BAD_VALUE, node.span, "this is not an HTTP method");
         out.push(problem.with_hint("GET, POST, PUT, PATCH, DELETE; leave it out for any"));
     }
     method
@@ -137,7 +137,7 @@ fn route_path(node: &SyntaxNode, out: &mut Diagnostics) -> Option<String> {
     let problem = match text.as_str() {
         path if !path.starts_with('/') => Some("a path begins with `/`"),
         path if path.contains('?') => Some("a path has no query: values go under `query`"),
-        path if path.trim_end_matches('*').contains('*') => Some("`*` can only stand at the end of a path"),
+        path if path.trim_end_matches('*').contains('*') => Some("`*` is only allowed at the end of a path"),
         _ => None,
     };
     match problem {
@@ -174,7 +174,7 @@ fn parse_route_reply(node: &SyntaxNode, out: &mut Diagnostics) -> Option<RouteRe
     let status = object.take("status").and_then(|node| parse_status(node, out));
     let headers = object.take("headers").map(|node| parse_headers(node, out)).unwrap_or_default();
     let body = object.take("body").map(to_value).unwrap_or_default();
-    let after_ms = object.take("afterMs").and_then(|node| parse_integer(node, "`afterMs`", 0..=MAX_AFTER_MS, out));
+    let after_ms = object.take("after_ms").and_then(|node| parse_integer(node, "`after_ms`", 0..=MAX_AFTER_MS, out));
     object.finish(UNKNOWN_KEY, "a reply", out);
     Some(RouteReply { status: status.unwrap_or(StatusCode::OK), headers, body, after_ms: after_ms.unwrap_or(0) })
 }

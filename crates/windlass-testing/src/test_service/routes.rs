@@ -119,8 +119,8 @@ fn page(request: &ReceivedRequest) -> Value {
     Value::object([
         ("page", Value::from(page)),
         ("items", Value::list(items)),
-        ("hasMore", Value::from(has_more)),
-        ("nextPage", Value::from(has_more.then(|| page + 1))),
+        ("has_more", Value::from(has_more)),
+        ("next_page", Value::from(has_more.then(|| page + 1))),
     ])
 }
 
@@ -193,7 +193,7 @@ fn raw(request: &ReceivedRequest) -> Response<ServiceBody> {
     let content_type =
         request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let value = Value::object([
-        ("contentType", content_type.to_owned()),
+        ("content_type", content_type.to_owned()),
         ("text", String::from_utf8_lossy(&request.body).into_owned()),
     ]);
     json(&value)

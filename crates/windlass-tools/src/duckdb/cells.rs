@@ -15,35 +15,35 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use windlass_value::{Map, Value, parse_json};
 
 use crate::input::plain_text;
-use crate::sql::cells::{date, date_time, endless, float, instant, number, short_float, time};
+use crate::sql::cells::{date, date_time, float, infinity, instant, number, short_float, time};
 
 const MICROS: i64 = 1_000_000;
 const NANOS: i64 = 1_000_000_000;
 
 pub(super) struct Column {
     pub(super) name: Arc<str>,
-    kind: Kind,
+    kind: ColumnType,
 }
 
 /// Type information that an Arrow array does not contain.
-struct Kind {
+struct ColumnType {
     id: LogicalTypeId,
     is_json: bool,
-    inner: Vec<Kind>,
+    inner: Vec<ColumnType>,
 }
 
-impl Kind {
-    fn new(logical: &LogicalTypeHandle) -> Kind {
+impl ColumnType {
+    fn new(logical: &LogicalTypeHandle) -> ColumnType {
         let id = logical.id();
         let is_json = id == LogicalTypeId::Varchar && logical.get_alias().as_deref() == Some("JSON");
-        let inner = (0..logical.num_children()).map(|index| Kind::new(&logical.child(index))).collect();
-        Kind { id, is_json, inner }
+        let inner = (0..logical.num_children()).map(|index| ColumnType::new(&logical.child(index))).collect();
+        ColumnType { id, is_json, inner }
     }
 }
 
 impl Column {
     pub(super) fn new(name: &str, logical: &LogicalTypeHandle) -> Column {
-        Column { name: name.into(), kind: Kind::new(logical) }
+        Column { name: name.into(), kind: ColumnType::new(logical) }
     }
 
     /// Returns the value of a row, or `None` if its type cannot be read.
@@ -52,7 +52,7 @@ impl Column {
     }
 }
 
-fn value(array: &ArrayRef, row: usize, kind: Option<&Kind>) -> Option<Value> {
+fn value(array: &ArrayRef, row: usize, kind: Option<&ColumnType>) -> Option<Value> {
     if array.is_null(row) {
         return Some(Value::Null);
     }
@@ -94,7 +94,7 @@ fn value(array: &ArrayRef, row: usize, kind: Option<&Kind>) -> Option<Value> {
         DataType::FixedSizeBinary(_) => Some(blob(array.as_fixed_size_binary().value(row), kind)),
         DataType::Date32 => {
             let days = array.as_primitive::<Date32Type>().value(row);
-            endless(days == i32::MAX, days == -i32::MAX).or_else(|| date(days.into()))
+            infinity(days == i32::MAX, days == -i32::MAX).or_else(|| date(days.into()))
         }
         DataType::Time64(TimeUnit::Microsecond) => {
             time(array.as_primitive::<Time64MicrosecondType>().value(row), MICROS)
@@ -107,7 +107,7 @@ fn value(array: &ArrayRef, row: usize, kind: Option<&Kind>) -> Option<Value> {
                 TimeUnit::Microsecond => (array.as_primitive::<TimestampMicrosecondType>().value(row), MICROS),
                 TimeUnit::Nanosecond => (array.as_primitive::<TimestampNanosecondType>().value(row), NANOS),
             };
-            endless(units == i64::MAX, units == -i64::MAX).or_else(|| match zone {
+            infinity(units == i64::MAX, units == -i64::MAX).or_else(|| match zone {
                 Some(_) => instant(units, per_second),
                 None => date_time(units, per_second),
             })
@@ -152,11 +152,11 @@ fn value(array: &ArrayRef, row: usize, kind: Option<&Kind>) -> Option<Value> {
     }
 }
 
-fn list(items: &ArrayRef, kind: Option<&Kind>) -> Option<Value> {
+fn list(items: &ArrayRef, kind: Option<&ColumnType>) -> Option<Value> {
     (0..items.len()).map(|at| value(items, at, kind)).collect::<Option<Vec<_>>>().map(Value::list)
 }
 
-fn text(text: &str, kind: Option<&Kind>) -> Option<Value> {
+fn text(text: &str, kind: Option<&ColumnType>) -> Option<Value> {
     match kind.is_some_and(|kind| kind.is_json) {
         true => parse_json(text).ok(),
         false => Some(text.into()),
@@ -164,7 +164,7 @@ fn text(text: &str, kind: Option<&Kind>) -> Option<Value> {
 }
 
 /// Converts bytes to base64. Bit strings become text: the first byte is the number of padding bits, the bits follow.
-fn blob(bytes: &[u8], kind: Option<&Kind>) -> Value {
+fn blob(bytes: &[u8], kind: Option<&ColumnType>) -> Value {
     match (kind.map(|kind| kind.id), bytes.split_first()) {
         (Some(LogicalTypeId::Bit), Some((padding, bits))) => {
             let bits: String = bits.iter().map(|byte| format!("{byte:08b}")).collect();

@@ -9,73 +9,73 @@ use std::time::{Duration, Instant};
 use ::duckdb::{Config, Connection, Error};
 use windlass_core::ErrorInfo;
 
-use super::failed;
-use crate::sql::blocking::Stop;
+use super::error_info;
+use crate::sql::blocking::StopSignal;
 
 /// Interval between attempts to open a file that another program has open.
-const TRY: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Global because the restriction applies to the process, which may have several tools.
-static FILES: Mutex<BTreeMap<PathBuf, Arc<Mutex<File>>>> = Mutex::new(BTreeMap::new());
+static OPEN_FILES: Mutex<BTreeMap<PathBuf, Arc<Mutex<OpenFile>>>> = Mutex::new(BTreeMap::new());
 
 #[derive(Default)]
-struct File {
+struct OpenFile {
     users: usize,
     /// Keeps the file open from the first user to the last; the users' connections are cloned from it.
-    first: Option<Connection>,
+    root: Option<Connection>,
 }
 
 /// Runs `work` with a dedicated connection.
-pub(super) fn with<T>(
+pub(super) fn with_connection<T>(
     database: &str,
-    stop: &Stop,
+    stop: &StopSignal,
     lock_wait: Duration,
     work: impl FnOnce(&Connection) -> Result<T, ErrorInfo>,
 ) -> Result<T, ErrorInfo> {
     if database.is_empty() || database.starts_with(":memory:") {
         let connection = config().and_then(Connection::open_in_memory_with_flags);
-        return work(&connection.map_err(|error| failed(&error, None))?);
+        return work(&connection.map_err(|error| error_info(&error, None))?);
     }
-    let user = User::new(one_name(Path::new(database)));
+    let user = FileUser::new(canonical_path(Path::new(database)));
     // The connection is dropped before the file user.
     let connection = user.connect(database, stop, lock_wait)?;
     work(&connection)
 }
 
-struct User {
+struct FileUser {
     path: PathBuf,
-    file: Arc<Mutex<File>>,
+    file: Arc<Mutex<OpenFile>>,
 }
 
-impl User {
-    fn new(path: PathBuf) -> User {
-        let file = held(&FILES).entry(path.clone()).or_default().clone();
-        held(&file).users += 1;
-        User { path, file }
+impl FileUser {
+    fn new(path: PathBuf) -> FileUser {
+        let file = lock_mutex(&OPEN_FILES).entry(path.clone()).or_default().clone();
+        lock_mutex(&file).users += 1;
+        FileUser { path, file }
     }
 
-    fn connect(&self, database: &str, stop: &Stop, lock_wait: Duration) -> Result<Connection, ErrorInfo> {
-        let mut file = held(&self.file);
-        let first = match file.first.take() {
+    fn connect(&self, database: &str, stop: &StopSignal, lock_wait: Duration) -> Result<Connection, ErrorInfo> {
+        let mut file = lock_mutex(&self.file);
+        let first = match file.root.take() {
             Some(first) => first,
-            None => patiently(database, stop, lock_wait)?,
+            None => open_with_retry(database, stop, lock_wait)?,
         };
-        let own = first.try_clone().map_err(|error| failed(&error, None));
-        file.first = Some(first);
+        let own = first.try_clone().map_err(|error| error_info(&error, None));
+        file.root = Some(first);
         own
     }
 }
 
-impl Drop for User {
+impl Drop for FileUser {
     fn drop(&mut self) {
-        let mut file = held(&self.file);
+        let mut file = lock_mutex(&self.file);
         file.users -= 1;
         if file.users == 0 {
             // The file is closed while its lock is held, so the next user opens it only afterwards.
-            file.first = None;
+            file.root = None;
         }
         drop(file);
-        let mut files = held(&FILES);
+        let mut files = lock_mutex(&OPEN_FILES);
         // Only the map and this user hold the file, and no other user can obtain it while the map is locked.
         if Arc::strong_count(&self.file) == 2 {
             files.remove(&self.path);
@@ -83,7 +83,7 @@ impl Drop for User {
     }
 }
 
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -92,22 +92,22 @@ fn config() -> Result<Config, Error> {
     Config::default().enable_autoload_extension(false)
 }
 
-fn patiently(database: &str, stop: &Stop, lock_wait: Duration) -> Result<Connection, ErrorInfo> {
+fn open_with_retry(database: &str, stop: &StopSignal, lock_wait: Duration) -> Result<Connection, ErrorInfo> {
     let begun = Instant::now();
     loop {
         match config().and_then(|config| Connection::open_with_flags(database, config)) {
             Ok(connection) => return Ok(connection),
             Err(error) if error.to_string().contains("Could not set lock") && begun.elapsed() < lock_wait => {
                 stop.check()?;
-                std::thread::sleep(TRY);
+                std::thread::sleep(RETRY_INTERVAL);
             }
-            Err(error) => return Err(failed(&error, None)),
+            Err(error) => return Err(error_info(&error, None)),
         }
     }
 }
 
 /// Returns one path for all spellings of a file, which need not exist yet.
-fn one_name(path: &Path) -> PathBuf {
+fn canonical_path(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     path.canonicalize()
         .or_else(|_| folder.canonicalize().map(|folder| folder.join(path.file_name().unwrap_or_default())))

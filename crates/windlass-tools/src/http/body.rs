@@ -33,7 +33,7 @@ fn encode_plain(value: &Value) -> Result<(Bytes, HeaderValue), ErrorInfo> {
         return Ok((Bytes::copy_from_slice(text.as_bytes()), TEXT));
     }
     if let Value::Stored(_) = value {
-        let hint = "this is a fault of the engine, please report it";
+        let hint = "this is a bug in the engine, please report it";
         return Err(bad_request("Body", "the body is not loaded", hint));
     }
     // Bytes take precedence: the form of a reply has both, and is sent on unchanged.
@@ -66,7 +66,7 @@ fn tagged_type(value: &Value) -> Result<Option<HeaderValue>, ErrorInfo> {
 fn form(fields: &Value) -> Result<String, ErrorInfo> {
     let problem = || {
         let hint = "it is an array: [{\"key\": \"name\", \"value\": \"text\"}]";
-        bad_request("Body", "`$formdata` of the body is not understood", hint)
+        bad_request("Body", "`$formdata` of the body is not valid", hint)
     };
     let fields = fields.as_list().ok_or_else(problem)?;
     let encoded = fields.iter().map(|field| {
@@ -88,7 +88,7 @@ fn multipart(parts: &Value, value: &Value, headers: &mut HeaderMap) -> Result<By
     let problem = || {
         let hint =
             "it is an array: [{\"headers\": {\"Content-Disposition\": \"form-data; name=x\"}, \"body\": \"text\"}]";
-        bad_request("Body", "`$multipart` of the body is not understood", hint)
+        bad_request("Body", "`$multipart` of the body is not valid", hint)
     };
     let parts = parts.as_list().ok_or_else(problem)?;
     let parts: Vec<(HeaderMap, Bytes)> =

@@ -22,7 +22,7 @@ use crate::secret::Redactor;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "http_call",
-    description: "Sends one HTTP request and gives the reply, under the names that playbooks use.",
+    description: "Sends one HTTP request and returns the reply, with the field names of playbooks.",
     inputs: &[
         required("url", "text", "the address; `endpoint` and `uri` are the same"),
         field("method", "text", "GET if not given, POST if there is a body"),
@@ -33,8 +33,8 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         field("form", "object", "the body as a form"),
         field("auth", "text | object", "the alias of a credential: bearer, basic or api_key"),
         field("timeout", "number | text | object", "seconds or PT30S, or {connect, read}; `timeout_seconds` too"),
-        field("verify_ssl", "boolean", "false takes any certificate"),
-        field("follow_redirects", "boolean", "false gives the redirect itself"),
+        field("verify_ssl", "boolean", "false accepts any certificate"),
+        field("follow_redirects", "boolean", "false returns the redirect itself"),
     ],
     outputs: &[
         field("status_code", "number", "200; the same as facts.http.status"),
@@ -42,10 +42,10 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         field("data", "any", "JSON as data, text as text, bytes as {$content-type, $content}"),
     ],
     errors: &[
-        ("http", "a status that is no success is the code; the reply is kept"),
+        ("http", "the code is a status that is not a success; the reply is kept"),
         ("connection", "no reply"),
         ("timeout", "no complete reply in time"),
-        ("auth", "the alias is not known here"),
+        ("auth", "the alias is unknown here"),
         ("input", "the request cannot be sent"),
     ],
 };
@@ -160,7 +160,7 @@ impl RequestAuth {
                     }
                 }
             }
-            _ => Err(missing("`type` that is known here")),
+            _ => Err(missing("known `type`")),
         }
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn bad_json(request: &HttpRequest, problem: &str, excerpt: &str) -> E
     let message =
         format!("{} {address} answered with a JSON content type, but {problem}; it begins: {excerpt}", request.method);
     ErrorInfo::new("BadJson", "http", message)
-        .hint("the server should send JSON, or another content-type: then the body is given as text")
+        .hint("the server should send JSON, or another content-type: then the body is returned as text")
         .replied()
 }
 
@@ -58,19 +58,21 @@ pub(super) fn too_large(request: &HttpRequest, max: usize) -> ErrorInfo {
 pub(super) fn bad_encoding(request: &HttpRequest, problem: &str) -> ErrorInfo {
     let message =
         format!("{} {} sent a body that cannot be decoded: {problem}", request.method, display_uri(&request.uri));
-    ErrorInfo::new("BadEncoding", "http", message).hint("gzip, deflate and identity are understood").replied()
+    ErrorInfo::new("BadEncoding", "http", message).hint("supported are gzip, deflate and identity").replied()
 }
 
 pub(super) fn too_many_redirects(request: &HttpRequest, max: usize) -> ErrorInfo {
     let message = format!("{} {} redirects again after {max} redirects", request.method, display_uri(&request.uri));
     ErrorInfo::new("TooManyRedirects", "http", message)
-        .hint("`redirect: manual` gives the redirect itself as the reply; `limits.max_http_redirects` in windlass.toml")
+        .hint(
+            "`redirect: manual` returns the redirect itself as the reply; `limits.max_http_redirects` in windlass.toml",
+        )
         .replied()
 }
 
 pub(super) fn foreign_redirect(request: &HttpRequest, target: &Uri) -> ErrorInfo {
     let message = format!(
-        "{} {} redirects to another server, {}: what was asked is not sent there",
+        "{} {} redirects to another server, {}; the request is not sent there",
         request.method,
         display_uri(&request.uri),
         display_uri(target)
@@ -87,20 +89,19 @@ pub(super) fn bad_redirect(request: &HttpRequest, problem: &str) -> ErrorInfo {
 }
 
 pub(super) fn bad_location(by: &Uri, problem: &str) -> ErrorInfo {
-    let message =
-        format!("{} answered 202, but where it says that the result will be is unusable: {problem}", display_uri(by));
+    let message = format!("{} answered 202 with an unusable Location: {problem}", display_uri(by));
     ErrorInfo::new("BadLocation", "http", message)
-        .hint("`operationOptions: DisableAsyncPattern` takes the 202 itself as the answer")
+        .hint("`operationOptions: DisableAsyncPattern` accepts the 202 itself as the reply")
         .replied()
 }
 
 pub(super) fn secret_location(by: &Uri) -> ErrorInfo {
-    let message = format!(
-        "{} answered 202, but where it says that the result will be holds a secret of the settings",
-        display_uri(by)
-    );
+    let message = format!("{} answered 202 with a Location that contains a configured secret", display_uri(by));
     ErrorInfo::new("BadLocation", "http", message)
-        .hint("the address is written down until it is asked, and secrets are not: let the service give another one")
+        .hint(
+            "the address is journaled until the next poll, and secrets are never journaled: have the service return \
+             another Location",
+        )
         .replied()
 }
 
@@ -123,7 +124,7 @@ fn hint_for(reason: &str) -> Option<&'static str> {
     let hints = [
         ("refused", "is the service running, and is the port right?"),
         ("lookup", "is the host name spelled right, and is there a network?"),
-        ("deadline", "is the host reachable? `limits.max_connect_time` in windlass.toml says how long it is tried"),
+        ("deadline", "is the host reachable? `limits.max_connect_time` in windlass.toml sets the time limit"),
         ("certificate", "the certificate must be for this host, in date and signed by a root this machine trusts"),
     ];
     hints.into_iter().find(|(word, _)| reason.contains(word)).map(|(_, hint)| hint)

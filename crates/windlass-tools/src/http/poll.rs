@@ -155,7 +155,11 @@ pub(super) fn is_follow_up_enabled(input: &Map) -> Result<bool, ErrorInfo> {
         Some(Value::Bool(enabled)) => Ok(*enabled),
         Some(other) => {
             let message = format!("`async` is {}, not a boolean", other.kind());
-            Err(bad_request("Async", message, "false takes a 202 as the answer; true or nothing asks for the result"))
+            Err(bad_request(
+                "Async",
+                message,
+                "false accepts a 202 as the reply; true, or no value, polls for the result",
+            ))
         }
     }
 }

@@ -222,7 +222,7 @@ impl Write for BoundedBuffer {
 
 /// Returns the delay requested by the server, for the retry policy.
 fn meta(headers: &HeaderMap) -> Value {
-    retry_after(headers).map_or(Value::Null, |ms| Value::object([("retryAfterMs", ms)]))
+    retry_after(headers).map_or(Value::Null, |ms| Value::object([("retry_after_ms", ms)]))
 }
 
 /// Returns the delay of the `Retry-After` header in milliseconds.

@@ -226,7 +226,7 @@ fn method(input: &Map) -> Result<Method, ErrorInfo> {
         let shown: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
         bad_request(
             "Method",
-            format!("`{shown}` is no method"),
+            format!("`{shown}` is not an HTTP method"),
             "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS are usual",
         )
     })
@@ -264,7 +264,7 @@ pub(super) fn header_name(name: &str) -> Result<HeaderName, ErrorInfo> {
         bad_request(
             "Header",
             format!("a request cannot have the header `{shown}`"),
-            "names are letters, digits and hyphens; how a body is transferred cannot be chosen",
+            "names are letters, digits and hyphens; the transfer of the body cannot be chosen",
         )
     })
 }
@@ -341,16 +341,16 @@ fn timeout(input: &Map) -> Result<Option<Duration>, ErrorInfo> {
         Value::Str(text) => Duration::parse_iso(text).or_else(|| text.trim().parse().ok().map(seconds)),
         value => value.as_f64().map(seconds),
     };
-    let problem = || bad_request("Timeout", "`timeout` is no span of time", "give seconds, or `PT30S`; more than zero");
+    let problem = || bad_request("Timeout", "`timeout` is not a duration", "give seconds, or `PT30S`; more than zero");
     timeout.filter(|timeout| *timeout > Duration::ZERO).map(Some).ok_or_else(problem)
 }
 
 fn parse_max_redirects(input: &Map, limit: usize) -> Result<Option<usize>, ErrorInfo> {
     let problem = || {
         let hint = format!(
-            "`follow`, `manual`, or at most how many (to {limit}: `limits.max_http_redirects` in windlass.toml)"
+            "`follow`, `manual`, or the maximum number (up to {limit}: `limits.max_http_redirects` in windlass.toml)"
         );
-        bad_request("Redirect", "`redirect` is not understood", hint)
+        bad_request("Redirect", "`redirect` is not valid", hint)
     };
     match non_null(input, "redirect") {
         None | Some(Value::Bool(true)) => Ok(Some(limit)),

@@ -64,7 +64,7 @@ fn without_body(message: &str) -> &str {
 fn hint_for(status: i64) -> Option<&'static str> {
     match status {
         401 | 403 => Some(
-            "the service does not accept the key: look at OPENAI_API_KEY, or at `key_env` under `[model]` in windlass.toml",
+            "the service does not accept the key: check OPENAI_API_KEY, or `key_env` under `[model]` in windlass.toml",
         ),
         404 => Some("is `base_url` right (it often ends in `/v1`), and does the service have this model?"),
         429 => {
@@ -88,7 +88,8 @@ fn parse_reply(body: &Value, usage: &Option<ReplyUsage>) -> Result<Value, ErrorI
         return Err(ErrorInfo::new(code, KIND, format!("the model service answered: {message}")).replied());
     }
     if body.as_map().is_none() {
-        let message = format!("the model service answered with no JSON object; it begins: {}", display_body(body));
+        let message =
+            format!("the model service did not answer with a JSON object; the reply begins: {}", display_body(body));
         return Err(bad_reply(message).hint("is `base_url` the address of an OpenAI-compatible service?"));
     }
     let choice = body.get("choices").and_then(Value::as_list).and_then(<[Value]>::first);

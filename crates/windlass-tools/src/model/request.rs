@@ -52,7 +52,7 @@ fn model(input: &Map, default_model: Option<&str>) -> Result<Value, ErrorInfo> {
         Some(other) => Err(bad("Name", format!("`model` is {}, not a string", other.kind()), "give the model's name")),
         None => default_model.map(Value::from).ok_or_else(|| {
             let hint = "give `model`, or add `model` under `[model]` in windlass.toml";
-            bad("Name", "no model is named, and the settings name none", hint)
+            bad("Name", "no model is named, and the settings have no default", hint)
         }),
     }
 }
@@ -81,7 +81,7 @@ fn parse_messages(list: &Value) -> Result<Vec<Value>, ErrorInfo> {
         bad(
             "Messages",
             message,
-            "it is an array: [{\"role\": \"user\", \"content\": \"text\"}]; role and content are a must",
+            "it is an array: [{\"role\": \"user\", \"content\": \"text\"}]; role and content are required",
         )
     };
     let list = list.as_list().ok_or_else(|| problem(format!("`messages` is {}, not an array", list.kind())))?;
@@ -105,7 +105,7 @@ fn number(name: &str, value: &Value) -> Result<Value, ErrorInfo> {
     let expected = if name == "maxTokens" { "a whole number above 0" } else { "a number, 0 or more" };
     match fits {
         true => Ok(value.clone()),
-        false => Err(bad("Setting", format!("`{name}` is no usable {}", value.kind()), format!("it is {expected}"))),
+        false => Err(bad("Setting", format!("`{name}` is not a usable {}", value.kind()), format!("it is {expected}"))),
     }
 }
 

@@ -30,17 +30,17 @@ impl AddressKind {
 impl fmt::Display for AddressKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            AddressKind::Unspecified => "no address at all",
-            AddressKind::Loopback => "this machine itself",
+            AddressKind::Unspecified => "an unspecified address",
+            AddressKind::Loopback => "this machine (loopback)",
             AddressKind::Private => "a private network",
-            AddressKind::Shared => "a provider's own network",
+            AddressKind::Shared => "a shared (carrier-grade NAT) network",
             AddressKind::LinkLocal => "the local link",
-            AddressKind::Metadata => "where a machine is told about itself and its keys",
-            AddressKind::Multicast => "many at once",
+            AddressKind::Metadata => "a cloud metadata address",
+            AddressKind::Multicast => "a multicast address",
             AddressKind::Documentation => "for documentation only",
             AddressKind::Benchmarking => "for benchmarks only",
             AddressKind::Reserved => "reserved",
-            AddressKind::EmbeddedIpv4 => "an IPv4 address in disguise",
+            AddressKind::EmbeddedIpv4 => "an IPv6 address that embeds an IPv4 address",
         })
     }
 }

@@ -52,12 +52,12 @@ impl FromStr for OutboundRule {
 
     fn from_str(text: &str) -> Result<OutboundRule, InvalidOutboundRule> {
         let bad = |why: &str, hint: &str| InvalidOutboundRule {
-            message: format!("`{text}` is no place: {why}"),
+            message: format!("`{text}` is not a host, address or range: {why}"),
             hint: hint.to_owned(),
         };
         let text = text.trim();
         if text.contains("://") || text.contains('@') {
-            return Err(bad("it is a whole address", "leave out the scheme, the login and the path"));
+            return Err(bad("it is a whole address", "omit the scheme, the login and the path"));
         }
         if let Some((address, bits)) = text.split_once('/') {
             let range = AddressRange::parse_cidr(address, bits);
@@ -70,7 +70,7 @@ impl FromStr for OutboundRule {
             Err(_) => match text.rsplit_once(':') {
                 Some((host, port)) => {
                     let port = port.parse::<u16>().ok().filter(|port| *port > 0);
-                    (host, Some(port.ok_or_else(|| bad("its port is none", FORMS))?))
+                    (host, Some(port.ok_or_else(|| bad("its port is not a number from 1 to 65535", FORMS))?))
                 }
                 None => (text, None),
             },
@@ -91,13 +91,13 @@ impl AddressRange {
     fn parse_cidr(address: &str, bits: &str) -> Result<AddressRange, (String, Option<String>)> {
         let wrong = |why: &str| (why.to_owned(), None);
         let address = address.trim_matches(['[', ']']).parse::<IpAddr>();
-        let address = address.map_err(|_| wrong("what stands before `/` is no address"))?;
+        let address = address.map_err(|_| wrong("the part before `/` is not an address"))?;
         let max_bits = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.parse::<u8>().ok().filter(|bits| *bits <= max_bits);
-        let bits = bits.ok_or_else(|| (format!("what stands behind `/` is none of 0 to {max_bits}"), None))?;
+        let bits = bits.ok_or_else(|| (format!("the part after `/` is not a number from 0 to {max_bits}"), None))?;
         let start = masked(address, bits);
         if start != address {
-            let why = "it begins in the middle of the range";
+            let why = "the address is not the first of its range";
             return Err((why.to_owned(), Some(format!("did you mean `{start}/{bits}`?"))));
         }
         Ok(AddressRange { address, bits })
@@ -120,15 +120,15 @@ impl FromStr for AddressRange {
     fn from_str(text: &str) -> Result<AddressRange, InvalidOutboundRule> {
         let usual = "such as \"10.1.2.3\", \"10.1.0.0/16\" or \"fd00::/8\"";
         let bad = |why: &str, hint: Option<String>| InvalidOutboundRule {
-            message: format!("`{text}` is no {why}"),
+            message: format!("`{text}` is not {why}"),
             hint: hint.unwrap_or_else(|| usual.to_owned()),
         };
         match text.trim().split_once('/') {
             Some((address, bits)) => AddressRange::parse_cidr(address, bits)
-                .map_err(|(why, hint)| bad(&format!("range of addresses: {why}"), hint)),
+                .map_err(|(why, hint)| bad(&format!("an address range: {why}"), hint)),
             None => match text.trim().trim_matches(['[', ']']).parse() {
                 Ok(address) => Ok(AddressRange::single(address)),
-                Err(_) => Err(bad("address and no range of them", None)),
+                Err(_) => Err(bad("an address or an address range", None)),
             },
         }
     }

@@ -43,13 +43,18 @@ pub(super) fn bind(value: &Value, kind: &Type, number: usize, alone: bool) -> Re
         _ => to_text(value, kind),
     };
     match text {
-        Ok(Some(text)) if text.contains('\0') => {
-            Err(bad_input(format!("{} holds a NUL, which no text in Postgres can", describe_parameter(number))))
-        }
+        Ok(Some(text)) if text.contains('\0') => Err(bad_input(format!(
+            "{} contains a NUL character, which Postgres text cannot",
+            describe_parameter(number)
+        ))),
         Ok(text) => Ok(BoundParameter(text)),
         Err(hint) => {
-            let message =
-                format!("{} is {}, which is no {}", describe_parameter(number), describe_value(value), kind.name());
+            let message = format!(
+                "{} is {}, which is not a valid {}",
+                describe_parameter(number),
+                describe_value(value),
+                kind.name()
+            );
             Err(bad_input(message).hint(cast_hint(value, kind).unwrap_or_else(|| hint.to_owned())))
         }
     }

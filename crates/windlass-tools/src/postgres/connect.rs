@@ -28,7 +28,7 @@ pub(super) fn connection_target(facts: &Credential) -> Result<(Config, PgTls), E
         Some(url) => {
             let (url, mode) = split_sslmode(url);
             // The parser's message may repeat parts of the text.
-            (url.parse().map_err(|_| unusable("its address cannot be read"))?, mode)
+            (url.parse().map_err(|_| unusable("its address is not valid"))?, mode)
         }
         None => (from_fields(facts)?, None),
     };
@@ -52,7 +52,7 @@ fn from_fields(facts: &Credential) -> Result<Config, ErrorInfo> {
     let mut config = Config::new();
     config.host(facts.field(&["host", "hostname", "server"]).ok_or_else(|| unusable("it has no `host`"))?);
     let port = facts.field(&["port"]).map(|port| port.trim().parse::<u16>());
-    config.port(port.transpose().map_err(|_| unusable("its `port` is no number"))?.unwrap_or(5432));
+    config.port(port.transpose().map_err(|_| unusable("its `port` is not a number"))?.unwrap_or(5432));
     config.user(facts.field(&["user", "username"]).ok_or_else(|| unusable("it has no `user`"))?);
     if let Some(password) = facts.field(&["password"]) {
         config.password(password);
@@ -64,7 +64,7 @@ fn from_fields(facts: &Credential) -> Result<Config, ErrorInfo> {
 }
 
 fn unusable(facts: &Credential, what: &str) -> ErrorInfo {
-    let message = format!("{} does not lead to a Postgres database: {what}", facts.display_name());
+    let message = format!("{} is not a Postgres connection: {what}", facts.display_name());
     ErrorInfo::new("BadCredential", "auth", message).hint(HINT)
 }
 

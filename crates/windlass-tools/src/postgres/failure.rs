@@ -61,7 +61,7 @@ fn cause(error: &Error) -> String {
 
 impl PgFailure {
     pub(super) fn lost(reason: &str) -> PgFailure {
-        let message = format!("the connection to Postgres broke: {reason}");
+        let message = format!("the connection to Postgres was lost: {reason}");
         PgFailure { state: Some(LOST.to_owned()), ..ErrorInfo::new("connection", "connection", message).into() }
     }
 

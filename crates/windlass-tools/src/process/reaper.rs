@@ -43,7 +43,7 @@ done
 "#;
 
 /// The environment variable that marks all programs started by this one.
-pub(super) const MARK_VARIABLE: &str = "WINDLASS_WARDEN";
+pub(super) const MARK_VARIABLE: &str = "WINDLASS_PROCESS_MARK";
 
 /// Returns the value of the mark, which is unique per process.
 pub(super) fn mark_value() -> &'static str {
@@ -84,7 +84,7 @@ pub(super) fn report_ended(group: Pid) {
 
 /// Returns true if the line was sent to the reaper.
 fn send_line(reaper: &mut Option<Child>, line: &str) -> bool {
-    let input = reaper.as_mut().and_then(|warden| warden.stdin.as_mut());
+    let input = reaper.as_mut().and_then(|reaper| reaper.stdin.as_mut());
     input.is_some_and(|input| input.write_all(format!("{line}\n").as_bytes()).is_ok())
 }
 
@@ -92,6 +92,6 @@ fn start() -> std::io::Result<Child> {
     let mut command = Command::new("/bin/sh");
     // A separate group, so that signals to this program's group do not reach the reaper.
     let mark = format!("{MARK_VARIABLE}={}", mark_value());
-    command.args(["-c", SCRIPT, "warden", &mark]).env_clear().current_dir("/").process_group(0);
+    command.args(["-c", SCRIPT, "reaper", &mark]).env_clear().current_dir("/").process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }

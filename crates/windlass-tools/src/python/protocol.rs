@@ -61,7 +61,7 @@ pub(super) fn request(
 /// Parses the reply.
 pub(super) fn parse_reply(line: &str) -> Result<TaskOutcome, ErrorInfo> {
     let reply = parse_json(line).map_err(|error| {
-        ErrorInfo::new("BadReply", "python", format!("the interpreter answered with no JSON: {}", error.message))
+        ErrorInfo::new("BadReply", "python", format!("the interpreter did not answer with JSON: {}", error.message))
     })?;
     let meta = super::meta(&reply);
     if let Some(error) = reply.get("error") {

@@ -224,10 +224,10 @@ impl SealOutcome {
         match self {
             SealOutcome::Sealed(_) => "is as it should be",
             SealOutcome::Literal => {
-                "is secure, and its value would be kept as it is: name a credential, {\"$secret\": \"alias\"}"
+                "is secure, and its value would be stored in plain text: name a credential, {\"$secret\": \"alias\"}"
             }
             SealOutcome::ObjectAsSecret => {
-                "is no text: give an object whose fields name credentials, {\"password\": {\"$secret\": \"alias\"}}"
+                "is not a text: give an object whose fields name credentials, {\"password\": {\"$secret\": \"alias\"}}"
             }
             SealOutcome::Invalid => "names no credential: {\"$secret\": \"alias\"}, with \"field\" if it has several",
         }

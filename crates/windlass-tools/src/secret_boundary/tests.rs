@@ -25,7 +25,7 @@ async fn call_through(boundary: &SecretBoundary, input: &Value) -> (String, Task
     let tools = Tools::new().with_fn("t", move |call| {
         *seen_by_tool.lock().unwrap() = to_json(&call.input);
         async move {
-            call.publish.send("told", call.input.clone());
+            call.publish.send("note", call.input.clone());
             let error = ErrorInfo::new(to_json(&call.input), "tool", to_json(&call.input));
             let again = Some(NextCall { input: call.input.clone(), after: Duration::ZERO });
             let (meta, facts) = (call.input.clone(), call.input.clone());
@@ -80,7 +80,7 @@ async fn a_foreign_reference_is_not_opened() {
     });
     let outcome = boundary(&[]).wrap(tools).get("t").unwrap().call(ToolCall::for_test(Value::Null)).await;
     assert!(!has_secret_reference(&outcome.output), "{outcome:?}");
-    let missing = seals().seal("run", "nobody", "").unwrap();
+    let missing = seals().seal("run", "missing", "").unwrap();
     let outcome = call_through(&boundary(&[]), &Value::from(missing)).await.1;
     assert_eq!(&*outcome.error.unwrap().code, "UnknownCredential");
 }
@@ -200,7 +200,7 @@ async fn a_worker_without_the_seal_key_fails_and_does_not_call_the_tool() {
     let own = seals().seal("run", "api", "token").unwrap();
     let (mark, saw, _) = call_remotely(&own, Some([7; 32])).await;
     assert_eq!((mark.is_some(), saw), (true, format!("\"{SECRET}\"")));
-    for (key, why) in [(None, "has no key"), (Some([8; 32]), "is not that of the server")] {
+    for (key, why) in [(None, "has no seal key"), (Some([8; 32]), "seal key differs from the server's")] {
         let (_, saw, outcome) = call_remotely(&format!("Bearer {own}"), key).await;
         let error = outcome.error.unwrap();
         assert_eq!((saw.as_str(), &*error.code), ("", "NoSealKey"));

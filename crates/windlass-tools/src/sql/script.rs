@@ -61,13 +61,13 @@ pub(crate) fn split_statements<'a>(sql: &'a str, params: &[Value]) -> Result<Vec
 
 /// Splits a script and renumbers the parameters of every statement without gaps.
 #[cfg(feature = "duckdb")]
-pub(crate) fn numbered_pieces<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<ScriptStatement<'a>>, ErrorInfo> {
+pub(crate) fn split_renumbered<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<ScriptStatement<'a>>, ErrorInfo> {
     split(sql).into_iter().map(|part| build_statement(sql, part, params, false)).collect()
 }
 
 /// Returns true if a statement begins with one of the words.
 #[cfg(feature = "duckdb")]
-pub(crate) fn begin(sql: &str, words: &[&str]) -> bool {
+pub(crate) fn any_begins_with(sql: &str, words: &[&str]) -> bool {
     split(sql).iter().any(|part| words.contains(&part.words[0].as_str()))
 }
 

@@ -34,7 +34,7 @@ impl Drop for DepthGuard {
 
 fn nested<T: Serialize + ?Sized>(value: &T) -> Result<Value, ConvertError> {
     if LEVELS.get() >= MAX_LEVELS {
-        return Err(ser::Error::custom(format!("there are more than {MAX_LEVELS} levels in each other")));
+        return Err(ser::Error::custom(format!("there are more than {MAX_LEVELS} levels of nesting")));
     }
     LEVELS.set(LEVELS.get() + 1);
     let _level = DepthGuard;
@@ -104,7 +104,7 @@ impl ser::Serializer for ToValue {
 
     fn serialize_f64(self, number: f64) -> Result<Value, ConvertError> {
         Value::float(number)
-            .ok_or_else(|| ConvertError::new(format!("{number} has no value: only finite numbers have one")))
+            .ok_or_else(|| ConvertError::new(format!("{number} cannot be represented: only finite numbers can")))
     }
 
     fn serialize_char(self, one: char) -> Result<Value, ConvertError> {

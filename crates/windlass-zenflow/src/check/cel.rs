@@ -124,8 +124,7 @@ impl DocumentReader<'_> {
             for error in errors {
                 let span = cel.written.span_of(error.range, cel.span);
                 let problem = Diagnostic::error(codes::VALIDATION, span, error.message);
-                self.found
-                    .push(problem.with_hint(error.hint.unwrap_or_else(|| "look at the syntax of CEL".to_owned())));
+                self.found.push(problem.with_hint(error.hint.unwrap_or_else(|| "check the CEL syntax".to_owned())));
             }
             return;
         }
@@ -151,7 +150,7 @@ impl DocumentReader<'_> {
         let span = cel.written.span_of(found.range.clone(), cel.span);
         let id = &*found.id;
         if !context.ended.contains(id) {
-            let message = format!("the step `{id}` need not have ended when this is looked at");
+            let message = format!("the step `{id}` may not have ended when this is evaluated");
             let hint = match context.later.contains(id) {
                 true => "it runs only after this: name a step that comes before".to_owned(),
                 false => format!("let `{}` depend on `{id}`, directly or through another step", context.step),

@@ -25,7 +25,7 @@ impl DocumentReader<'_> {
             ContextFiles::Beside => None,
             ContextFiles::In(folder) => Some(WorkflowFolder::open(folder, Arc::new(DiskFiles))),
             ContextFiles::Refused(hint) => {
-                let message = format!("the file `{}` cannot be taken along: files are not read here", path.value);
+                let message = format!("the file `{}` cannot be attached: files are not read here", path.value);
                 return self.error(codes::VALIDATION, path.span, message, hint.clone());
             }
         };
@@ -41,7 +41,7 @@ impl DocumentReader<'_> {
             Err(PathError::File(_)) if lenient => {}
             Ok(size) => {
                 let message = format!("`{}` has {size} bytes, more than the {max_bytes} of a context file", path.value);
-                let hint = "take less of it along, or raise `limits.max_context_file_bytes` in windlass.toml";
+                let hint = "attach less of it, or raise `limits.max_context_file_bytes` in windlass.toml";
                 self.error(codes::VALIDATION, path.span, message, hint);
             }
             Err(PathError::Invalid(why)) => {
@@ -52,7 +52,7 @@ impl DocumentReader<'_> {
                 self.error(codes::VALIDATION, path.span, message, paths::PATH_HINT);
             }
             Err(PathError::File(problem)) => {
-                let message = format!("the file `{}` cannot be taken along: {problem}", path.value);
+                let message = format!("the file `{}` cannot be attached: {problem}", path.value);
                 self.missing_file(&problem, path.span, message, hint);
             }
         }

@@ -35,11 +35,11 @@ impl DocumentReader<'_> {
         let part = |name: &str| object.and_then(|object| object.get(name));
         match part("properties").map(Value::as_map) {
             None => wrong(schema.span, "its `resultSchema` has no `properties`"),
-            Some(None) => wrong(schema.span, "the `properties` of its `resultSchema` are no object"),
+            Some(None) => wrong(schema.span, "the `properties` of its `resultSchema` are not an object"),
             Some(Some(properties)) => match properties.get("done") {
                 None => wrong(schema.span, "its `resultSchema` has no property `done`"),
                 Some(done) => match done.as_map().map(|done| done.get("type").and_then(Value::as_str)) {
-                    None => wrong(schema.span, "the property `done` of its `resultSchema` is no object"),
+                    None => wrong(schema.span, "the property `done` of its `resultSchema` is not an object"),
                     Some(Some("boolean")) => {}
                     Some(_) => {
                         wrong(schema.span, "the property `done` of its `resultSchema` is not of `type: boolean`")
@@ -49,7 +49,7 @@ impl DocumentReader<'_> {
         }
         match part("required").map(Value::as_list) {
             None => wrong(schema.span, "its `resultSchema` does not require `done`"),
-            Some(None) => wrong(schema.span, "`required` of its `resultSchema` is no list"),
+            Some(None) => wrong(schema.span, "`required` of its `resultSchema` is not a list"),
             Some(Some(names)) if names.iter().any(|name| name.as_str() == Some("done")) => {}
             Some(Some(_)) => wrong(schema.span, "its `resultSchema` does not require `done`"),
         }

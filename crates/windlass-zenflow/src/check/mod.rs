@@ -86,10 +86,10 @@ impl DocumentReader<'_> {
         let elsewhere = if self.found.len() > MAX_HINTS { None } else { elsewhere() };
         let hint = match (owner, elsewhere) {
             (Some(owner), _) if document.step(id).is_some() => {
-                format!("steps inside of a loop depend on each other only: let `{}` depend on `{id}`", *owner.id)
+                format!("steps inside a loop can depend only on each other: let `{}` depend on `{id}`", *owner.id)
             }
             (None, Some(other)) => {
-                format!("`{id}` is inside of the loop `{}`: depend on `{}`", *other.id, *other.id)
+                format!("`{id}` is inside the loop `{}`: depend on `{}`", *other.id, *other.id)
             }
             _ => self.suggestion(id, steps.iter().map(|step| step.id.as_str())),
         };
@@ -103,7 +103,7 @@ impl DocumentReader<'_> {
                 continue;
             }
             let hint = match document.agents.is_empty() {
-                true => "this file has no agents: add `agents:`, or leave `agent` out for the default one".to_owned(),
+                true => "this file has no agents: add `agents:`, or omit `agent` to use the default one".to_owned(),
                 false => self.suggestion(agent, document.agents.iter().map(|agent| agent.name.as_str())),
             };
             self.error(codes::MISSING_AGENT, agent.span, format!("there is no agent `{}`", agent.value), hint);
@@ -113,7 +113,7 @@ impl DocumentReader<'_> {
     /// Returns a hint with the most similar name, or with all names.
     fn suggestion<'n>(&self, name: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
         if self.found.len() > MAX_HINTS {
-            return "see the first problems".to_owned();
+            return "see the earlier problems".to_owned();
         }
         let names = names.filter(|name| !name.is_empty()).take(MAX_NAMES);
         did_you_mean(name, names.clone()).unwrap_or_else(|| format!("there are {}", format_names(names)))

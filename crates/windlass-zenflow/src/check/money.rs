@@ -15,9 +15,9 @@ pub(crate) fn check_prices(document: &WorkflowDocument, options: &ZenflowOptions
         models.dedup();
         for model in models {
             let message = match &model {
-                None => "this budget is in money, but no model is named for some of the steps".to_owned(),
+                None => "this budget is in money, but some of the steps name no model".to_owned(),
                 Some(model) if options.price(model).is_none() => {
-                    format!("this budget is in money, but nobody knows what the model `{model}` costs")
+                    format!("this budget is in money, but the model `{model}` has no price")
                 }
                 Some(_) => continue,
             };
@@ -40,9 +40,8 @@ fn missing_price(span: Span, message: String, model: Option<&str>) -> Diagnostic
         Some(model) => {
             format!("add its price to the table `[prices]` in windlass.toml, under \"{model}\"; or limit `tokens`")
         }
-        None => {
-            "name a model, or set a default one; its price stands in the table `[prices]` in windlass.toml".to_owned()
-        }
+        None => "name a model, or set a default model; its price belongs in the table `[prices]` in windlass.toml"
+            .to_owned(),
     };
     Diagnostic::error(codes::VALIDATION, span, message).with_hint(hint)
 }

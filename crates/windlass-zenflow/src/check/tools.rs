@@ -36,7 +36,7 @@ impl DocumentReader<'_> {
         }
         let message = format!("there is no tool `{}`", tool.value);
         if tool.value == "*" {
-            let hint = "names cannot be patterns: leave `tools` out to allow all";
+            let hint = "names cannot be patterns: omit `tools` to allow all";
             return self.error(codes::VALIDATION, tool.span, message, hint);
         }
         if let Some(name) = nearest(tool, names()) {
@@ -61,7 +61,7 @@ impl DocumentReader<'_> {
         let denied = |tool: &Spanned<String>| agent.disallowed_tools.iter().any(|other| other.value == tool.value);
         if tools.iter().all(denied) {
             let message = format!("the agent `{}` has no tool left: all are disallowed", *agent.name);
-            self.warning(codes::NO_EFFECT, agent.name.span, message, "look at `tools` and `disallowedTools`");
+            self.warning(codes::NO_EFFECT, agent.name.span, message, "check `tools` and `disallowedTools`");
         }
     }
 }

@@ -145,7 +145,7 @@ impl Planner<'_> {
                 ("steps", text_list(&around.steps)),
                 ("previous", Value::Bool(context.previous && !around.items)),
             ];
-            first.insert("around", Value::object(around));
+            first.insert("enclosing_loop", Value::object(around));
         }
         let inputs = &here.document.extensions.inputs;
         if !inputs.is_empty() {
@@ -154,7 +154,7 @@ impl Planner<'_> {
         first.insert("files", !step.files.is_empty());
         first.insert("context", !self.coordinated);
         first.insert("caps", self.caps());
-        ("first", first)
+        ("first_message", first)
     }
 
     /// Builds the pipeline. Its conversation begins with the result of the language function `first`.
@@ -178,7 +178,7 @@ impl Planner<'_> {
             ExpressionMode::Value,
             span,
         );
-        tasks.push(hidden_task("begin", Action::Write(set_variable("talk", WriteOp::Set, first))));
+        tasks.push(hidden_task("begin", Action::Write(set_variable("conversation", WriteOp::Set, first))));
         if reads {
             let task = self.mail_task(id, step, MailCheck::First, 0);
             tasks.push(task);
@@ -194,7 +194,7 @@ impl Planner<'_> {
             tasks.extend(looks);
         }
         self.pipeline(id, tasks);
-        let output = self.agent_function("results", span);
+        let output = self.agent_function("agent_output", span);
         let wakes = self.options.limits.max_agent_wakes;
         let node = self.get(id);
         node.hidden = step.hidden;
@@ -217,13 +217,13 @@ impl Planner<'_> {
             ("lenient", Value::Bool(here.document.extensions.lenient_files)),
         ]);
         let input = self.value(input, step.span);
-        let (ok, given) = (self.ok(step.span), self.agent_function("given", step.span));
+        let (ok, given) = (self.ok(step.span), self.agent_function("task_result", step.span));
         let rules = vec![rule(Some(ok), Directive::Continue, vec![set_variable("files", WriteOp::Set, given)])];
         Task { label: "files".into(), rules, ..Task::new(Action::Effect(Effect::new("agent_files", input))) }
     }
 
     pub(crate) fn ok(&mut self, span: Span) -> windlass_core::plan::ExprId {
-        self.condition::<&str>("ok", [], span)
+        self.condition::<&str>("task_succeeded", [], span)
     }
 
     /// Builds a mail check. Afterwards the model is called, unless there was no mail and the agent is done.
@@ -245,15 +245,15 @@ impl Planner<'_> {
         let settles = hold.filter(|_| self.coordinated).map(|hold| (Arc::from(COORDINATOR), hold));
         self.get(wait).kind = NodeKind::Wait(Wait::Mail { blocks: false, after_idle: settles });
         let truth = self.value(Value::Bool(true), span);
-        let letters = self.agent_function("letters", span);
-        let cancel = self.condition("mailed", [("is", Value::from("cancel"))], span);
+        let letters = self.agent_function("incoming_messages", span);
+        let cancel = self.condition("mail_is", [("is", Value::from("cancel"))], span);
         let mut some = vec![("is", Value::from("some"))];
         some.extend(
             (check == MailCheck::Last)
                 .then(|| ("turns", Value::from(step.turns(self.options.limits.default_agent_turns)))),
         );
-        let some = self.condition("mailed", some, span);
-        let append_mail = vec![set_variable("talk", WriteOp::Extend, letters)];
+        let some = self.condition("mail_is", some, span);
+        let append_mail = vec![set_variable("conversation", WriteOp::Extend, letters)];
         let on = if check == MailCheck::First { Directive::Continue } else { Directive::Jump(ask) };
         let rules = vec![
             rule(Some(cancel), Directive::Break, vec![set_variable("cancelled", WriteOp::Set, truth)]),
@@ -282,7 +282,7 @@ impl Planner<'_> {
         let request = [("fixed", fixed), ("tool", tool.clone().unwrap_or_default())];
         let request = self.agent_expression("request", request, ExpressionMode::Value, span);
         let reserves = here.reply.map(|reply| {
-            let settings = [("fixed", Value::from(size)), ("price", price), ("maxTokens", Value::from(reply))];
+            let settings = [("fixed", Value::from(size)), ("price", price), ("max_tokens", Value::from(reply))];
             self.agent_expression("reserve", settings, ExpressionMode::Value, span)
         });
         let is = |planner: &mut Self, is: &str| {
@@ -291,13 +291,17 @@ impl Planner<'_> {
                 ("turns", Value::from(step.turns(self.options.limits.default_agent_turns))),
                 ("tool", tool.clone().unwrap_or_default()),
             ];
-            Some(planner.condition("asked", settings, span))
+            Some(planner.condition("next_action_is", settings, span))
         };
-        let append_reply = set_variable("talk", WriteOp::AppendItem, self.agent_function("assistant", span));
+        let append_reply = set_variable("conversation", WriteOp::AppendItem, self.agent_function("assistant", span));
         let mut kept = vec![append_reply.clone(), set_variable("calls", WriteOp::Set, self.keep_calls(checked, span))];
         if schema.is_some() {
-            let submitted =
-                self.agent_expression("submitted", [("tool", Value::from(SUBMIT_RESULT))], ExpressionMode::Value, span);
+            let submitted = self.agent_expression(
+                "submitted_result",
+                [("tool", Value::from(SUBMIT_RESULT))],
+                ExpressionMode::Value,
+                span,
+            );
             kept.push(set_variable("result", WriteOp::Set, submitted));
         }
         let mut rules = Vec::new();
@@ -306,14 +310,20 @@ impl Planner<'_> {
         }
         rules.push(rule(is(self, "act"), Directive::Continue, kept.clone()));
         if schema.is_some() {
-            let forced =
-                self.agent_expression("forced", [("tool", Value::from(SUBMIT_RESULT))], ExpressionMode::Value, span);
-            let demands = self.agent_function("demands", span);
-            let writes =
-                vec![set_variable("talk", WriteOp::Extend, forced), set_variable("forced", WriteOp::Set, demands)];
+            let forced = self.agent_expression(
+                "demand_result",
+                [("tool", Value::from(SUBMIT_RESULT))],
+                ExpressionMode::Value,
+                span,
+            );
+            let demands = self.agent_function("next_demand_count", span);
+            let writes = vec![
+                set_variable("conversation", WriteOp::Extend, forced),
+                set_variable("demands", WriteOp::Set, demands),
+            ];
             rules.push(rule(is(self, "force"), Directive::Jump(positions.ask), writes));
             let error = [("code", Value::from("NoResult")), ("tool", Value::from(SUBMIT_RESULT))];
-            let error = Some(self.agent_expression("unsubmitted", error, ExpressionMode::Value, span));
+            let error = Some(self.agent_expression("missing_result_error", error, ExpressionMode::Value, span));
             let fails = Directive::Fail { status: Status::Failed, error };
             rules.push(rule(is(self, "no_result"), fails, vec![append_reply.clone()]));
         }
@@ -344,8 +354,8 @@ impl Planner<'_> {
             ("tools", tools),
             ("result", step.schema().map_or(Value::Null, required_result)),
             ("temperature", Value::from(number(step.agent.and_then(|agent| agent.temperature)))),
-            ("topP", Value::from(number(step.agent.and_then(|agent| agent.top_p)))),
-            ("maxTokens", Value::from(here.reply)),
+            ("top_p", Value::from(number(step.agent.and_then(|agent| agent.top_p)))),
+            ("max_tokens", Value::from(here.reply)),
             ("price", price),
             ("role", Value::from(step.role)),
         ];
@@ -356,10 +366,11 @@ impl Planner<'_> {
     fn act_task(&mut self, id: NodeId, step: &AgentStep<'_>, positions: &TaskPositions, mail: bool) -> Task {
         let span = step.span;
         let calls = self.calls_of_step(id, step, mail);
-        let append_answers = vec![set_variable("talk", WriteOp::AppendItem, self.agent_function("answers", span))];
+        let append_answers =
+            vec![set_variable("conversation", WriteOp::AppendItem, self.agent_function("answers_message", span))];
         let mut rules = Vec::new();
         if step.schema().is_some() {
-            let finished = self.condition("finished", [("tool", Value::from(SUBMIT_RESULT))], span);
+            let finished = self.condition("has_valid_call", [("tool", Value::from(SUBMIT_RESULT))], span);
             rules.push(rule(Some(finished), Directive::Break, append_answers.clone()));
         }
         let ok = self.ok(span);

@@ -24,10 +24,10 @@ const FORWARD: &str = "forward_to_agent";
 const NARRATE: &str = "narrate";
 const FINALIZE: &str = "finalize";
 
-const SYSTEM: &str = "You coordinate the agents of a workflow. You are told when steps start and end, and you get the \
-messages that agents send to you. Agents cannot write to each other: if one should know something, forward it with \
+const SYSTEM: &str = "You coordinate the agents of a workflow. You are notified when steps start and end, and you get \
+the messages that agents send to you. Agents cannot write to each other: if one should know something, forward it with \
 `forward_to_agent`. A step that has not started yet gets its mail when it starts. Use `narrate` to tell the user what \
-happens. When you are told that the workflow has ended, call `finalize` with a summary of its outcome. If there is \
+happens. When you are notified that the workflow has ended, call `finalize` with a summary of its outcome. If there is \
 nothing to do, answer with a short text and call no tool.";
 
 /// Positions of the tasks in the coordinator's pipeline.
@@ -45,17 +45,21 @@ impl Planner<'_> {
             self.problem("reserved_step_id", step.id.span, message, hint);
         }
         let id = self.add_node(COORDINATOR, "coordinator", Some(parent), span);
-        let welcome =
-            self.agent_expression("welcome", [("text", Value::from(welcome(document)))], ExpressionMode::Value, span);
-        let begin = hidden_task("begin", Action::Write(set_variable("talk", WriteOp::Set, welcome)));
+        let welcome = self.agent_expression(
+            "coordinator_welcome",
+            [("text", Value::from(welcome(document)))],
+            ExpressionMode::Value,
+            span,
+        );
+        let begin = hidden_task("begin", Action::Write(set_variable("conversation", WriteOp::Set, welcome)));
         let wait = self.wait_task(id, span);
         let ask = self.coordinator_ask(here, span);
         let act = self.coordinator_act(id, span);
-        let failure = self.agent_function("trouble_told", span);
+        let failure = self.agent_function("coordinator_failure", span);
         let publish =
             hidden_task("failed", Action::PublishEvent { kind: EventKind::COORDINATOR_FAILED.into(), data: failure });
         self.pipeline(id, vec![begin, wait, ask, act, publish]);
-        let output = self.agent_function("results", span);
+        let output = self.agent_function("agent_output", span);
         let (lingers, wakes) =
             (self.options.limits.max_coordinator_end_time, self.options.limits.max_coordinator_wakes);
         let node = self.get(id);
@@ -70,10 +74,10 @@ impl Planner<'_> {
     fn wait_task(&mut self, id: NodeId, span: Span) -> Task {
         let wait = self.add_hidden_node("coordinator#mail", "mail", Some(id), span);
         self.get(wait).kind = NodeKind::Wait(Wait::Mail { blocks: true, after_idle: None });
-        let some = self.condition("mailed", [("is", Value::from("any"))], span);
+        let some = self.condition("mail_is", [("is", Value::from("any"))], span);
         let writes = vec![
-            set_variable("talk", WriteOp::Extend, self.agent_function("letters", span)),
-            set_variable("ending", WriteOp::Set, self.agent_function("ending", span)),
+            set_variable("conversation", WriteOp::Extend, self.agent_function("incoming_messages", span)),
+            set_variable("ending", WriteOp::Set, self.agent_function("steps_have_ended", span)),
         ];
         // No sender is left, or the coordinator has used up its wake-ups.
         let rules = vec![rule(Some(some), Directive::Continue, writes), rule(None, Directive::Break, Vec::new())];
@@ -98,18 +102,20 @@ impl Planner<'_> {
             ("model", Value::from(model)),
             ("system", Value::from(system)),
             ("tools", tools),
-            ("maxTokens", Value::from(here.reply)),
+            ("max_tokens", Value::from(here.reply)),
             ("price", price.clone()),
             ("role", Value::from("coordinator")),
         ]);
         let size = windlass_value::to_json(&fixed).len();
         let input = self.agent_expression("request", [("fixed", fixed)], ExpressionMode::Value, span);
         let reserves = here.reply.map(|reply| {
-            let settings = [("fixed", Value::from(size)), ("price", price), ("maxTokens", Value::from(reply))];
+            let settings = [("fixed", Value::from(size)), ("price", price), ("max_tokens", Value::from(reply))];
             self.agent_expression("reserve", settings, ExpressionMode::Value, span)
         });
-        let is = |planner: &mut Self, is: &str| Some(planner.condition("coordinated", [("is", Value::from(is))], span));
-        let append_reply = set_variable("talk", WriteOp::AppendItem, self.agent_function("assistant", span));
+        let is = |planner: &mut Self, is: &str| {
+            Some(planner.condition("coordinator_next_is", [("is", Value::from(is))], span))
+        };
+        let append_reply = set_variable("conversation", WriteOp::AppendItem, self.agent_function("assistant", span));
         let kept = vec![
             append_reply,
             set_variable("calls", WriteOp::Set, self.keep_calls(Value::list(coordinator_tools()), span)),
@@ -138,9 +144,9 @@ impl Planner<'_> {
         let narrated = self.publish_tasks(EventKind::COORDINATOR_NARRATION, NARRATE, span);
         let finalizes = self.calls_one_of(&[FINALIZE], span);
         let finalized = self.publish_tasks(EventKind::COORDINATOR_SYNTHESIS, FINALIZE, span);
-        let after = self.condition("after", [("tool", Value::from(FINALIZE))], span);
-        let late = [("text", Value::from("the call was not made: it stands after `finalize`")), ("error", true.into())];
-        let late = self.agent_expression("done", late, ExpressionMode::Value, span);
+        let after = self.condition("comes_after", [("tool", Value::from(FINALIZE))], span);
+        let late = [("text", Value::from("the call was not made: it comes after `finalize`")), ("error", true.into())];
+        let late = self.agent_expression("fixed_answer", late, ExpressionMode::Value, span);
         let leads = vec![
             CallHandler { when: after, tasks: vec![hidden_task("", Action::Evaluate(late))] },
             self.malformed_handler(span),
@@ -149,10 +155,11 @@ impl Planner<'_> {
             CallHandler { when: finalizes, tasks: finalized },
         ];
         let unknown = [("text", Value::from("there is no such tool")), ("error", Value::Bool(true))];
-        let unknown = self.agent_expression("done", unknown, ExpressionMode::Value, span);
+        let unknown = self.agent_expression("fixed_answer", unknown, ExpressionMode::Value, span);
         let calls = self.call_loop(id, COORDINATOR, span, 1, leads, vec![hidden_task("", Action::Evaluate(unknown))]);
-        let append_answers = vec![set_variable("talk", WriteOp::AppendItem, self.agent_function("answers", span))];
-        let finished = self.condition("finished", [("tool", Value::from(FINALIZE))], span);
+        let append_answers =
+            vec![set_variable("conversation", WriteOp::AppendItem, self.agent_function("answers_message", span))];
+        let finished = self.condition("has_valid_call", [("tool", Value::from(FINALIZE))], span);
         let summary = self.call_argument("summary", Some(FINALIZE), span);
         let summary = VariableUpdate {
             ignores_input: true,
@@ -162,7 +169,7 @@ impl Planner<'_> {
         let turns = self.options.limits.max_coordinator_turns;
         let turns_used_up = |planner: &mut Self, ending: bool| {
             let settings = [("turns", Value::from(turns)), ("ending", Value::Bool(ending))];
-            Some(planner.condition("spun", settings, span))
+            Some(planner.condition("turns_used_up", settings, span))
         };
         let (stops, pauses, ok) = (turns_used_up(self, true), turns_used_up(self, false), self.ok(span));
         let rules = vec![
@@ -177,7 +184,7 @@ impl Planner<'_> {
 
     /// The rule for a failed coordinator: the steps continue, and an event reports the failure.
     fn give_up_rule(&mut self, span: Span) -> TaskRule {
-        let failure = set_variable("trouble", WriteOp::Set, self.agent_function("error", span));
+        let failure = set_variable("failure", WriteOp::Set, self.agent_function("task_error", span));
         rule(None, Directive::Jump(PUBLISH), vec![failure])
     }
 
@@ -208,10 +215,15 @@ impl Planner<'_> {
     /// Forwards a message. One addressed to a loop or an include, which has no reader, is narrated to the user instead.
     fn forward_tasks(&mut self, to: ExprId, span: Span) -> Vec<Task> {
         let mut tasks = self.post_tasks(to, span);
-        let wraps = self.condition::<&str>("wraps", [], span);
-        let kept = vec![set_variable("posted", WriteOp::Set, self.agent_function("given", span))];
+        let wraps = self.condition::<&str>("addresses_a_wrapper", [], span);
+        let kept = vec![set_variable("posted", WriteOp::Set, self.agent_function("task_result", span))];
         let narration = self.agent_function("arguments", span);
-        let posted = self.agent_expression("posted", [("kept", Value::from("posted"))], ExpressionMode::Value, span);
+        let posted = self.agent_expression(
+            "delivery_answer",
+            [("variable", Value::from("posted"))],
+            ExpressionMode::Value,
+            span,
+        );
         tasks[0].rules = vec![rule(Some(wraps), Directive::Jump(2), kept)];
         tasks[1].rules = vec![rule(None, Directive::Break, Vec::new())];
         tasks.push(hidden_task(
@@ -224,10 +236,10 @@ impl Planner<'_> {
 
     fn publish_tasks(&mut self, kind: &str, label: &str, span: Span) -> Vec<Task> {
         let data = self.agent_function("arguments", span);
-        let done = self.agent_expression("done", [("text", Value::from("ok"))], ExpressionMode::Value, span);
+        let done = self.agent_expression("fixed_answer", [("text", Value::from("ok"))], ExpressionMode::Value, span);
         vec![
             hidden_task(label, Action::PublishEvent { kind: kind.into(), data }),
-            hidden_task("told", Action::Evaluate(done)),
+            hidden_task("done", Action::Evaluate(done)),
         ]
     }
 }
@@ -236,7 +248,7 @@ fn coordinator_tools() -> Vec<Value> {
     let kind = Value::object([
         ("type", Value::from("string")),
         ("enum", Value::list(["info", "context_update", "cancel"].map(Value::from).to_vec())),
-        ("description", Value::from("cancel ends the step; anything else is for it to read")),
+        ("description", Value::from("`cancel` ends the step; other kinds are passed to its agent")),
     ]);
     vec![
         tool(
@@ -245,11 +257,11 @@ fn coordinator_tools() -> Vec<Value> {
             &[("target_step_id", text("the id of the step")), ("text", text("what it is to know")), ("kind", kind)],
             &["target_step_id", "text"],
         ),
-        tool(NARRATE, "Tells the user what is going on.", &[("text", text("one or two sentences"))], &["text"]),
+        tool(NARRATE, "Reports progress to the user.", &[("text", text("one or two sentences"))], &["text"]),
         tool(
             FINALIZE,
             "Ends your work, when the workflow has ended.",
-            &[("summary", text("what came of the workflow, for the user"))],
+            &[("summary", text("a summary of the outcome, for the user"))],
             &[],
         ),
     ]

@@ -21,8 +21,8 @@ impl Planner<'_> {
             Value::object([
                 ("input", Value::from(price.input)),
                 ("output", Value::from(price.output)),
-                ("cacheRead", Value::from(price.cache_read)),
-                ("cacheWrite", Value::from(price.cache_write)),
+                ("cache_read", Value::from(price.cache_read)),
+                ("cache_write", Value::from(price.cache_write)),
             ])
         })
     }

@@ -17,13 +17,13 @@ use crate::document::{
     ZenflowStep,
 };
 
-const BUDGET: &str = "raise the budget under x-windlass; a call sets aside what its prompt may need and room for the \
+const BUDGET: &str = "raise the budget under x-windlass; a call reserves what its prompt may need and room for the \
                       answer. `windlass events RUN` shows what was spent";
 
 /// Errors of the reducer in terms of this dialect: its code, the code here, the message.
 const ERROR_WORDING: &[(&str, &str, Option<&str>)] = &[
     ("ActionDependencyFailed", "DependencyFailed", Some("`{name}` {ended}, and this step needs it")),
-    ("ActionTimedOut", "StepTimedOut", Some("{name} took longer than its timeout of {span}")),
+    ("ActionTimedOut", "StepTimedOut", Some("{name} took longer than its timeout of {duration}")),
     ("InvalidTemplate", "InvalidExpression", None),
     ("NotAnArray", "NotAList", Some("`forEach` needs a list; it got {got}")),
 ];
@@ -34,14 +34,14 @@ const HINTS: &[(&str, &str)] = &[
     ("LoopBudget", BUDGET),
     (
         "NoResult",
-        "say in the instructions what `submit_result` is to get, make the resultSchema simpler, or raise maxTurns; \
+        "describe in the instructions what to pass to `submit_result`, make the resultSchema simpler, or raise maxTurns; \
          `windlass events RUN` shows what the agent said",
     ),
-    ("TurnLimit", "raise the agent's maxTurns, or look what it calls: `windlass events RUN`"),
+    ("TurnLimit", "raise the agent's maxTurns, or check what it calls: `windlass events RUN`"),
     ("NotAList", "`forEach` needs a list: a literal one, or CEL such as steps.find.result.items"),
     (
         "LoopCountExceeded",
-        "raise maxIterations, or look why neither `until` nor the judge ends the loop: `windlass events RUN`",
+        "raise maxIterations, or check why neither `until` nor the judge ends the loop: `windlass events RUN`",
     ),
     ("NotBoolean", "compare it with something: steps.review.content.contains('LGTM'), steps.count.result.n > 3"),
 ];
@@ -78,7 +78,7 @@ impl Planner<'_> {
             ("steps", text_list(document.steps.iter().map(|step| &step.id.value))),
             ("coordinator", coordinator.map_or(Value::Null, |_| Value::from(COORDINATOR))),
         ];
-        let output = self.agent_expression("run", output, ExpressionMode::Value, span);
+        let output = self.agent_expression("run_output", output, ExpressionMode::Value, span);
         let node = self.get(root);
         node.kind = NodeKind::Graph(Graph {
             children: coordinator.into_iter().chain([flow]).map(alone).collect(),
@@ -199,7 +199,7 @@ impl Planner<'_> {
             CallInput::Cel(cel) => self.cel(cel, ExpressionMode::Value),
         };
         let output = self.agent_expression(
-            "called",
+            "call_output",
             [("name", Value::from(step.id.as_str()))],
             ExpressionMode::Value,
             step.span,
@@ -233,7 +233,7 @@ impl Planner<'_> {
             ("name", Value::from(step.id.as_str())),
             ("steps", text_list(document.steps.iter().map(|step| &step.id.value))),
         ];
-        let output = self.agent_expression("include", output, ExpressionMode::Value, step.span);
+        let output = self.agent_expression("include_output", output, ExpressionMode::Value, step.span);
         let node = self.get(id);
         node.timeout = time.and_then(step_timeout);
         node.output = Some(output);

@@ -49,7 +49,7 @@ impl Planner<'_> {
             }
         };
         looping.limits.budget = self.budget(repeat.budget.as_ref());
-        let function = if matches!(looping.source, LoopSource::Each(_)) { "each" } else { "repeat" };
+        let function = if matches!(looping.source, LoopSource::Each(_)) { "for_each_output" } else { "repeat_output" };
         let settings = [("name", Value::from(step.id.as_str())), ("cumulative", Value::Bool(cumulative))];
         let output = self.agent_expression(function, settings, ExpressionMode::Value, step.span);
         let node = self.get(id);
@@ -73,14 +73,14 @@ impl Planner<'_> {
         };
         let limit = self.options.limits.max_loop_concurrency_zenflow.max(1);
         if let Some(written) = max_concurrency.filter(|written| written.value > limit) {
-            let message = format!("at most {limit} iterations run at once, not {}", written.value);
+            let message = format!("at most {limit} iterations run concurrently, not {}", written.value);
             self.warning("concurrency_capped", written.span, message);
         }
         let in_flight =
             max_concurrency.map(|written| written.value).filter(|limit_value| *limit_value > 0).unwrap_or(limit);
         let body = self.body(id, step, repeat, here, false);
         let entry = self.agent_expression(
-            "iteration",
+            "iteration_entry",
             [("name", Value::from(step.id.as_str()))],
             ExpressionMode::Value,
             step.span,
@@ -122,7 +122,7 @@ impl Planner<'_> {
                 "too_many_iterations",
                 signals.max_iterations.span,
                 message,
-                "raise `max_loop_iterations`, or loop less often",
+                "raise `max_loop_iterations`, or use fewer iterations",
             );
         }
         PlanLoop {
@@ -147,7 +147,7 @@ impl Planner<'_> {
         remembers: bool,
     ) -> NodeId {
         let span = repeat.span;
-        let body = self.add_hidden_node(&format!("{}#turn", step.id.value), "turn", Some(id), span);
+        let body = self.add_hidden_node(&format!("{}#iteration", step.id.value), "iteration", Some(id), span);
         self.get(body).meters_usage = true;
         let items = matches!(repeat.mode, LoopMode::ForEach { .. });
         let inner: Vec<String> = repeat.steps.iter().map(|step| step.id.value.clone()).collect();
@@ -177,13 +177,15 @@ impl Planner<'_> {
             }
         };
         let ok = self.ok(span);
-        let iteration = self.agent_expression("turn", [("steps", text_list(&inner))], ExpressionMode::Value, span);
+        let iteration =
+            self.agent_expression("iteration_output", [("steps", text_list(&inner))], ExpressionMode::Value, span);
         let mut writes = Vec::new();
         if !items {
             writes.push(set_variable("previous", WriteOp::Set, iteration));
         }
         if remembers {
-            let entry = self.agent_expression("remember", [("steps", text_list(&inner))], ExpressionMode::Value, span);
+            let entry =
+                self.agent_expression("history_entry", [("steps", text_list(&inner))], ExpressionMode::Value, span);
             writes.push(set_variable("history", WriteOp::AppendItem, entry));
         }
         let fails = Directive::Fail { status: Status::Failed, error: None };
@@ -230,9 +232,9 @@ impl Planner<'_> {
         let judged = self.agent_pipeline(&spec, first, home, &inside);
         self.pipeline(home, vec![hidden_task("", Action::Node(judged))]);
         let feedback = set_variable("feedback", WriteOp::Set, self.agent_function("feedback", span));
-        let remark = set_variable("history", WriteOp::AppendItem, self.agent_function("remark", span));
-        let verdict = self.agent_function("judged", span);
-        let unaskable = self.condition::<&str>("unaskable", [], span);
+        let remark = set_variable("history", WriteOp::AppendItem, self.agent_function("feedback_entry", span));
+        let verdict = self.agent_function("judge_verdict", span);
+        let unaskable = self.condition::<&str>("model_unavailable", [], span);
         let fails = Directive::Fail { status: Status::Failed, error: None };
         let rules = vec![
             TaskRule { previous: Some(verdict), ..rule(Some(unaskable), fails, Vec::new()) },
@@ -249,11 +251,11 @@ impl Planner<'_> {
         if let Some(instructions) = &step.instructions {
             settings.insert("instructions", instructions.as_str());
         }
-        settings.insert("turns", max_iterations);
+        settings.insert("max_iterations", max_iterations);
         if let Some(schema) = judge.schema() {
             settings.insert("result", required_result(schema));
         }
         settings.insert("caps", self.caps());
-        ("judge", settings)
+        ("judge_prompt", settings)
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn submit_result(schema: &Value) -> Value {
 }
 
 pub(super) fn send_message() -> Value {
-    let text_schema = text("what the coordinator is to know");
+    let text_schema = text("the message");
     tool(SEND_MESSAGE, "Sends a message to the coordinator of the workflow.", &[("text", text_schema)], &["text"])
 }
 
@@ -72,7 +72,7 @@ impl Planner<'_> {
         let (allow, deny) = step.allowed();
         let work = path_value(self.options.work_folder.as_deref());
         let input = self.agent_expression(
-            "tool",
+            "tool_input",
             [("allow", allow), ("deny", deny), ("folder", work)],
             ExpressionMode::Value,
             span,
@@ -84,7 +84,7 @@ impl Planner<'_> {
 
     pub(crate) fn calls_one_of(&mut self, tools: &[&str], span: Span) -> ExprId {
         let tools = Value::list(tools.iter().map(|tool| Value::from(*tool)).collect());
-        self.condition("names", [("tools", tools)], span)
+        self.condition("is_call_of", [("tools", tools)], span)
     }
 
     /// Returns the calls of a reply. Checks those of the workflow's own tools.
@@ -94,15 +94,15 @@ impl Planner<'_> {
 
     /// Handles calls with malformed or invalid arguments: they are not executed.
     pub(crate) fn malformed_handler(&mut self, span: Span) -> CallHandler {
-        let when = self.condition::<&str>("troubled", [], span);
-        let answer = self.agent_function("trouble", span);
+        let when = self.condition::<&str>("is_malformed", [], span);
+        let answer = self.agent_function("malformed_answer", span);
         CallHandler { when, tasks: vec![hidden_task("", Action::Evaluate(answer))] }
     }
 
     /// Builds the tasks that send the message of the current call.
     pub(crate) fn post_tasks(&mut self, to: ExprId, span: Span) -> Vec<Task> {
-        let mail = self.agent_function("letter", span);
-        let posted = self.agent_function("posted", span);
+        let mail = self.agent_function("outgoing_message", span);
+        let posted = self.agent_function("delivery_answer", span);
         vec![hidden_task("post", Action::Post(SendMail { to, mail })), hidden_task("posted", Action::Evaluate(posted))]
     }
 
@@ -127,8 +127,8 @@ impl Planner<'_> {
         let last = self.add_hidden_node(&format!("{name}#tool"), "call", Some(body), span);
         self.pipeline(last, otherwise);
         self.get(body).kind = NodeKind::Branch(Branch { on: None, cases, otherwise: Some(last) });
-        let source = LoopSource::Each(self.agent_function("kept", span));
-        let entry = self.agent_function("answer", span);
+        let source = LoopSource::Each(self.agent_function("pending_calls", span));
+        let entry = self.agent_function("answer_record", span);
         let looping = Loop {
             on_iteration_failure: IterationFailure::Count,
             max_concurrency: Amount::Fixed(max_concurrency),

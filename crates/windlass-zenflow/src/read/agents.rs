@@ -44,7 +44,7 @@ impl DocumentReader<'_> {
         };
         let no_description = |reader: &mut Self| {
             let message = format!("the agent `{}` has no `description`", key.text);
-            let hint = "say in a sentence what this agent is for";
+            let hint = "describe in one sentence what this agent is for";
             reader.error(codes::AGENT_MISSING_DESCRIPTION, key.span, message, hint);
         };
         if matches!(node.kind, SyntaxNodeKind::Null) {
@@ -88,7 +88,8 @@ impl DocumentReader<'_> {
     }
 }
 
-pub(super) const ID_HINT: &str = "a small letter first, then small letters, digits, `_` and `-`, at most 64 in all";
+pub(super) const ID_HINT: &str =
+    "a lowercase letter first, then lowercase letters, digits, `_` and `-`; at most 64 characters";
 
 pub(super) fn is_id(text: &str) -> bool {
     let good = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_' || letter == '-';

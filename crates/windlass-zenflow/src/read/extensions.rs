@@ -65,7 +65,7 @@ impl DocumentReader<'_> {
         let input = object.take("input").map(|node| self.call_input(node));
         object.finish(codes::VALIDATION, "`call`", &mut self.found);
         let Some(definition) = definition else {
-            let hint = "add `definition:` with the name of what is to run";
+            let hint = "add `definition:` with the name of the definition to run";
             self.error(codes::VALIDATION, node.span, "`call` has no `definition`", hint);
             return None;
         };
@@ -108,7 +108,7 @@ impl DocumentReader<'_> {
         let empty = node.as_map().is_some_and(|entries| !entries.iter().any(|(key, _)| limits(&key.text)));
         object.finish(codes::VALIDATION, "`budget`", &mut self.found);
         if empty {
-            let hint = "say at least one of `tokens`, `money`, `calls`, `time`";
+            let hint = "set at least one of `tokens`, `money`, `calls`, `time`";
             self.error(codes::VALIDATION, node.span, "this budget limits nothing", hint);
         }
         Some(budget)
@@ -140,8 +140,7 @@ impl DocumentReader<'_> {
             let good = key.text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
             if !(good && key.text.len() <= 64 && key.text.chars().all(letter)) {
                 let message = format!("`{}` cannot be the name of an input", key.text);
-                let hint =
-                    "a letter first, then letters, digits and `_`, at most 64 in all: expressions say `inputs.name`";
+                let hint = "a letter first, then letters, digits and `_`; at most 64 characters: expressions refer to it as `inputs.name`";
                 self.error(codes::VALIDATION, key.span, message, hint);
             }
             inputs.push((Spanned::new(key.text.clone(), key.span), to_value(node)));

@@ -42,9 +42,9 @@ impl DocumentReader<'_> {
             if let Some((key, _)) = object.peek(name) {
                 let message = format!("a loop with `forEach` cannot have `{name}`");
                 let hint = match name {
-                    "maxIterations" => "the length of the list says how many turns there are: remove it",
-                    "delay" => "only loops without `forEach` wait between their turns: remove it",
-                    _ => "it goes through the whole list; a loop that stops early has `maxIterations` and no `forEach`",
+                    "maxIterations" => "the length of the list sets the number of iterations: remove it",
+                    "delay" => "only loops without `forEach` wait between their iterations: remove it",
+                    _ => "`forEach` processes the whole list; to stop early, use `maxIterations` without `forEach`",
                 };
                 let problem = Diagnostic::error(code, key.span, message).with_label(for_each.span, "the list");
                 self.found.push(problem.with_hint(hint));
@@ -86,7 +86,7 @@ impl DocumentReader<'_> {
                 }
             };
         if let Some(concurrency) = concurrency.filter(|concurrency| concurrency.value > 1) {
-            let message = "`maxConcurrency` has no effect without `forEach`: turns come one after the other";
+            let message = "`maxConcurrency` has no effect without `forEach`: iterations run one after the other";
             self.warning(codes::NO_EFFECT, concurrency.span, message, "remove it");
         }
         LoopMode::Repeat {
@@ -100,7 +100,7 @@ impl DocumentReader<'_> {
     fn inner_steps(&mut self, key: &SpannedKey, node: &SyntaxNode) -> Vec<ZenflowStep> {
         match &node.kind {
             SyntaxNodeKind::List(items) if items.is_empty() => {
-                let hint = "write at least one step, or leave `steps` out: then the step itself is repeated";
+                let hint = "write at least one step, or omit `steps` to repeat the step itself";
                 self.error(codes::LOOP_VALIDATION, node.span, "the `steps` of the loop are empty", hint);
                 Vec::new()
             }

@@ -84,7 +84,7 @@ impl<'a> DocumentReader<'a> {
     fn object<'n>(&mut self, node: &'n SyntaxNode, what: &str) -> Option<ObjectReader<'n>> {
         if matches!(node.kind, SyntaxNodeKind::Null) {
             let message = format!("{what} must be an object, found null");
-            self.error(codes::VALIDATION, node.span, message, "leave the key out if nothing is meant");
+            self.error(codes::VALIDATION, node.span, message, "omit the key if it has no value");
             return None;
         }
         ObjectReader::read_exact(node, what, &mut self.found)
@@ -114,7 +114,7 @@ impl<'a> DocumentReader<'a> {
 
     /// Checks the version. Only 1 is known; smaller numbers never were a version.
     fn version(&mut self, node: &SyntaxNode) {
-        let hint = "write `version: 1`, or leave it out";
+        let hint = "write `version: 1`, or omit it";
         match &node.kind {
             SyntaxNodeKind::Number(number) if number.as_f64() == Some(1.0) => {}
             SyntaxNodeKind::Number(number)
@@ -143,7 +143,7 @@ impl<'a> DocumentReader<'a> {
         if count > max_steps {
             self.is_truncated = true;
             let message = format!("there are {count} steps, more than the {max_steps} that one list may have");
-            let hint = "put some of them into a workflow of their own and `include` it";
+            let hint = "move some of them into a separate workflow and `include` it";
             self.error(codes::VALIDATION, key.span, message, hint);
         }
     }

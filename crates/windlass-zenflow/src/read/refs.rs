@@ -29,7 +29,7 @@ impl DocumentReader<'_> {
             };
             if path.is_empty() {
                 let hint = "write `@path/to/file.md`; a text that begins with `@` itself needs a word before it";
-                self.error(codes::VALIDATION, span, format!("{} no file: `@` stands alone", from()), hint);
+                self.error(codes::VALIDATION, span, format!("{} no file: `@` has no path after it", from()), hint);
                 return None;
             }
             if chain.len() == max_depth {
@@ -59,8 +59,7 @@ impl DocumentReader<'_> {
                 Err(PathError::File(FileReadProblem::Unavailable)) => return self.folder_unknown(&path, written, span),
                 Err(PathError::File(problem)) => {
                     let message = format!("{} `{path}`: {problem}", from());
-                    let hint =
-                        "the path is relative to the workflow's folder; a text that is meant does not begin with `@`";
+                    let hint = "the path is relative to the workflow's folder; a literal text must not begin with `@`";
                     self.missing_file(&problem, span, message, hint);
                     return Some(written.text.clone());
                 }

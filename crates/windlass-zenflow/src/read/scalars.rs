@@ -12,7 +12,7 @@ impl DocumentReader<'_> {
     pub(crate) fn wrong_type(&mut self, node: &SyntaxNode, what: &str, expected: &str, hint: impl Into<String>) {
         let message = format!("`{what}` must be {expected}, found {}", node.describe());
         let hint = match node.kind {
-            SyntaxNodeKind::Null => "leave the key out if nothing is meant".to_owned(),
+            SyntaxNodeKind::Null => "omit the key if it has no value".to_owned(),
             _ => hint.into(),
         };
         self.error(codes::VALIDATION, node.span, message, hint);
@@ -43,12 +43,7 @@ impl DocumentReader<'_> {
     pub(crate) fn non_empty_text(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<String>> {
         let text = self.plain(node, what)?;
         if text.trim().is_empty() {
-            self.error(
-                codes::VALIDATION,
-                node.span,
-                format!("`{what}` is empty"),
-                "leave the key out if nothing is meant",
-            );
+            self.error(codes::VALIDATION, node.span, format!("`{what}` is empty"), "omit the key if it has no value");
             return None;
         }
         Some(text)
@@ -88,7 +83,7 @@ impl DocumentReader<'_> {
                     "put the text into a file and write `@path/to/it.md`; a file may be longer; or raise \
                      `limits.max_description_chars` in windlass.toml"
                 }
-                _ => "say it in fewer words, or raise `limits.max_description_chars` in windlass.toml",
+                _ => "shorten it, or raise `limits.max_description_chars` in windlass.toml",
             };
             self.error(codes::VALIDATION, span, message, hint);
         }
@@ -113,8 +108,8 @@ impl DocumentReader<'_> {
         let Some(begin) = text.text.find("{{") else { return };
         let Some(length) = text.text[begin..].find("}}") else { return };
         let range = begin..begin + length + 2;
-        let message = format!("`{}` is not replaced by anything: texts are no templates", &text.text[range.clone()]);
-        let hint = "the model sees item, index, iteration and earlier outputs in sections of their own; leave it out";
+        let message = format!("`{}` is not replaced: texts are not templates", &text.text[range.clone()]);
+        let hint = "the model sees item, index, iteration and earlier outputs in separate sections; remove it";
         self.warning(codes::TEMPLATE, text.span_of(range, span), message, hint);
     }
 
@@ -142,7 +137,7 @@ impl DocumentReader<'_> {
             None => {
                 let message = format!("`{what}` is {number}, but must be at least {min}");
                 let hint = match min {
-                    0 => "write 0 or more, or leave it out",
+                    0 => "write 0 or more, or omit it",
                     _ => "write at least 1",
                 };
                 self.error(code, node.span, message, hint);
@@ -182,7 +177,7 @@ impl DocumentReader<'_> {
         match parse_duration(text) {
             Some(duration) => Some(Spanned::new(duration, node.span)),
             None => {
-                let message = format!("`{what}` is {text:?}, which is no duration");
+                let message = format!("`{what}` is {text:?}, which is not a duration");
                 let hint = "whole hours, minutes and seconds in this order, each with its letter: \"30s\", \"1h30m\"";
                 self.error(codes::VALIDATION, node.span, message, hint);
                 None

@@ -17,7 +17,7 @@ impl DocumentReader<'_> {
     pub(crate) fn top_steps(&mut self, key: &SpannedKey, node: &SyntaxNode) -> Vec<ZenflowStep> {
         let hint = "a workflow has at least one step: `- id: first`";
         match &node.kind {
-            SyntaxNodeKind::Null => self.error(codes::MISSING_STEPS, key.span, "there is nothing in `steps`", hint),
+            SyntaxNodeKind::Null => self.error(codes::MISSING_STEPS, key.span, "`steps` is empty", hint),
             SyntaxNodeKind::List(items) if items.is_empty() => {
                 self.error(codes::EMPTY_STEPS, node.span, "there is no step in `steps`", hint);
             }
@@ -63,8 +63,8 @@ impl DocumentReader<'_> {
             include: object.take("include").and_then(|node| self.include(node)),
             repeat: object.take_entry("loop").and_then(|(key, node)| match inner {
                 true => {
-                    let hint = "put the inner loop into a workflow of its own and `include` it";
-                    self.error(codes::NESTED_LOOP, key.span, "a step inside of a loop cannot have a loop", hint);
+                    let hint = "move the inner loop into a separate workflow and `include` it";
+                    self.error(codes::NESTED_LOOP, key.span, "a step inside a loop cannot have a loop", hint);
                     None
                 }
                 false => self.repeat(key, node),
@@ -101,8 +101,8 @@ impl DocumentReader<'_> {
             match seen.insert(id.value.clone()) {
                 true => ids.push(id),
                 false => {
-                    let message = format!("`{}` stands twice in `dependsOn`", id.value);
-                    self.warning(codes::NO_EFFECT, id.span, message, "once is enough");
+                    let message = format!("`{}` appears twice in `dependsOn`", id.value);
+                    self.warning(codes::NO_EFFECT, id.span, message, "remove the second one");
                 }
             }
         }
@@ -135,7 +135,7 @@ impl DocumentReader<'_> {
     pub(crate) fn cel(&mut self, node: &SyntaxNode, what: &str) -> Option<CelSource> {
         let text: &SpannedText = self.text(node, what)?;
         if text.text.trim().is_empty() {
-            let hint = "write an expression, or leave the key out";
+            let hint = "write an expression, or omit the key";
             self.error(codes::VALIDATION, node.span, format!("`{what}` is empty"), hint);
             return None;
         }
@@ -156,7 +156,7 @@ impl DocumentReader<'_> {
                 let hint = match name {
                     "condition" => "let a step before it decide, or put the condition into the included workflow",
                     "loop" => "write a loop with `steps`, and `include` the workflow in one of them",
-                    _ => "the included workflow says this itself: remove it here",
+                    _ => "the included workflow defines this itself: remove it here",
                 };
                 self.found.push(problem.with_hint(hint));
             }
@@ -171,9 +171,9 @@ impl DocumentReader<'_> {
             let hint = match name {
                 "loop" => "write a loop with `steps`, and `call` the definition in one of them",
                 "include" => {
-                    "`include` makes another workflow a part of this one, `call` runs a definition by itself: keep one"
+                    "`include` makes another workflow part of this one, `call` runs a definition as a separate run: keep one of them"
                 }
-                _ => "the definition that is called does the work: remove it here",
+                _ => "the called definition does the work: remove it here",
             };
             let problem = Diagnostic::error(codes::VALIDATION, key.span, message);
             self.push(problem.with_label(call.span, "the call").with_hint(hint));
@@ -184,21 +184,21 @@ impl DocumentReader<'_> {
     fn warn_no_effect(&mut self, step: &ZenflowStep) {
         if step.call.is_some() {
             if let Some(budget) = &step.budget {
-                let hint = "the definition that is called has a budget of its own";
+                let hint = "the called definition has its own budget";
                 self.warning(codes::NO_EFFECT, budget.span, "`budget` has no effect on a call", hint);
             }
             return;
         }
         if step.include.is_some() {
             if let Some(retries) = &step.max_retries {
-                let hint = "`retries` repeats the whole include; the included steps have `maxRetries` of their own";
+                let hint = "`retries` repeats the whole include; the included steps have their own `maxRetries`";
                 self.warning(codes::NO_EFFECT, retries.span, "`maxRetries` has no effect on an include", hint);
             }
             return;
         }
         if step.inner().is_empty() {
             if step.instructions.is_none() && step.repeat.as_ref().is_none_or(|repeat| repeat.steps.is_empty()) {
-                let message = format!("the step `{}` has no `instructions`: its agent is told nothing to do", *step.id);
+                let message = format!("the step `{}` has no `instructions`: its agent has no task", *step.id);
                 let span = step.id.span;
                 // A broken reference was already reported.
                 if !self
@@ -220,8 +220,8 @@ impl DocumentReader<'_> {
         ];
         for (name, span) in ignored_keys {
             if let Some(span) = span {
-                let message = format!("`{name}` has no effect: the steps inside of the loop do the work");
-                self.warning(codes::NO_EFFECT, span, message, "say it in the steps under `loop`");
+                let message = format!("`{name}` has no effect: the steps inside the loop do the work");
+                self.warning(codes::NO_EFFECT, span, message, "set it in the steps under `loop`");
             }
         }
     }

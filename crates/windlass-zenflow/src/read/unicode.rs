@@ -12,9 +12,14 @@ impl DocumentReader<'_> {
         let found = text.text.char_indices().find(|(_, letter)| is_override(*letter));
         if let Some((at, letter)) = found {
             let message =
-                format!("`{what}` has the character U+{:04X}, which turns the direction of the text", letter as u32);
+                format!("`{what}` has the character U+{:04X}, which changes the direction of the text", letter as u32);
             let span = text.span_of(at..at + letter.len_utf8(), span);
-            self.error(codes::VALIDATION, span, message, "remove it: what is shown would not be what is there");
+            self.error(
+                codes::VALIDATION,
+                span,
+                message,
+                "remove it: the displayed text would differ from the actual text",
+            );
         }
     }
 

@@ -41,7 +41,7 @@ fn write(document: &WorkflowDocument, depth: usize, out: &mut String) {
     document.steps.iter().for_each(|one| step(one, depth + 1, out));
     let options = &document.options;
     let mut line = String::new();
-    field(&mut line, "at once", number(options.max_concurrency.as_ref()));
+    field(&mut line, "max_concurrency", number(options.max_concurrency.as_ref()));
     field(&mut line, "on failure", options.on_step_failure.map(|strategy| format!("{:?}", strategy.value)));
     field(&mut line, "timeout", time(options.timeout.as_ref()));
     field(&mut line, "step timeout", time(options.step_timeout.as_ref()));
@@ -89,7 +89,7 @@ fn step(step: &ZenflowStep, depth: usize, out: &mut String) {
                     ForEachItems::Cel(text) => cel(text),
                 };
                 field(&mut line, "over", Some(list));
-                field(&mut line, "at once", number(max_concurrency.as_ref()));
+                field(&mut line, "max_concurrency", number(max_concurrency.as_ref()));
             }
             LoopMode::Repeat { max_iterations, until, until_agent, delay } => {
                 field(&mut line, "most", number(Some(max_iterations)));

@@ -42,7 +42,7 @@ pub(crate) fn check(ran: &RunResult, expect: &Value) -> Vec<String> {
             }
             "events" => events(ran, expected),
             "seconds" => compare("seconds", expected, &Value::from(seconds(ran))),
-            other => vec![format!("nobody knows how to look for `{other}`")],
+            other => vec![format!("unknown expectation `{other}`")],
         };
         wrong.extend(found);
     }

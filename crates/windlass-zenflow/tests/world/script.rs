@@ -185,9 +185,9 @@ fn to_outcome(reply: &Value) -> TaskOutcome {
     let stop = if calls.is_empty() { "end" } else { "tools" };
     let output = reply.get("tokens").and_then(Value::as_int).unwrap_or(5);
     let usage = Value::object([
-        ("inputTokens", Value::Int(10)),
-        ("outputTokens", Value::Int(output)),
-        ("totalTokens", Value::Int(10 + output)),
+        ("input_tokens", Value::Int(10)),
+        ("output_tokens", Value::Int(output)),
+        ("total_tokens", Value::Int(10 + output)),
         ("tokens", Value::Int(10 + output)),
     ]);
     let output = Value::object([

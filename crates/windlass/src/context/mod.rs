@@ -160,8 +160,8 @@ impl<S> Context<S> {
             return Ok(());
         }
         let known = crate::nearest::list_names("it may send", step.outputs.iter().copied());
-        let message = format!("the step `{}` does not say that it sends `{name}`; {known}", step.name);
-        let hint = "declare it, so that checks and drawings know: `#[step(sends = [Event])]` or `.sends::<Event>()`";
+        let message = format!("the step `{}` does not declare that it sends `{name}`; {known}", step.name);
+        let hint = "declare it, so that checks and drawings show it: `#[step(sends = [Event])]` or `.sends::<Event>()`";
         Err(StepError::new("NotDeclared", message).with_kind("send").hint(hint))
     }
 
@@ -221,7 +221,7 @@ impl<S> Context<S> {
             }
         };
         from_value(&output).map_err(|error| {
-            let message = format!("the output of `{definition}` is not as it was expected: {error}");
+            let message = format!("the output of `{definition}` has an unexpected form: {error}");
             StepError::new("OutputNotRead", message).with_kind("call")
         })
     }
@@ -238,7 +238,7 @@ impl<S> Context<S> {
         T: Serialize + DeserializeOwned,
         E: Into<StepError>,
     {
-        let kept = match self.call.next_durable_answer("kept") {
+        let kept = match self.call.next_durable_answer("checkpoint") {
             Some(answer) => answer?,
             None => {
                 let done = work.await.map_err(Into::into)?;
@@ -250,9 +250,10 @@ impl<S> Context<S> {
         match kept.get("once").and_then(Value::as_str) == Some(name) {
             true => Ok(from_value(kept.get("value").unwrap_or(&Value::Null))?),
             false => {
-                let message = format!("`{}` has come to `{name}` where it came to something else before", self.step());
+                let step = self.step();
+                let message = format!("`{step}` calls once(`{name}`) where it made another durable call before");
                 let hint = "a body must make its durable calls in the same order each time it runs";
-                Err(StepError::new("CourseChanged", message).with_kind("order").hint(hint))
+                Err(StepError::new("DurableCallOrderChanged", message).with_kind("order").hint(hint))
             }
         }
     }

@@ -68,9 +68,9 @@ impl StateBuffer {
 
     fn write(&mut self, after: Map) -> Result<(), StepError> {
         if let Some(gone) = self.current.keys().find(|field| !after.contains_key(field)) {
-            let message = format!("the state is written without its field `{gone}`");
+            let message = format!("the serialized state lacks the field `{gone}`");
             let hint = "a state always has all its fields: no `skip_serializing_if` in its type";
-            return Err(StepError::new("StateFieldLeftOut", message).with_kind("state").hint(hint));
+            return Err(StepError::new("StateFieldMissing", message).with_kind("state").hint(hint));
         }
         for (field, value) in after {
             if self.current.get(&field) != Some(&value) {
@@ -146,7 +146,7 @@ impl<S: crate::State> Context<S> {
         let mut buffer = self.call.buffer();
         if buffer.state.is_none() {
             let Some(initial) = &self.call.info.state else {
-                let message = "the workflow has no state: say its type, as in `ctx: Context<Totals>`";
+                let message = "the workflow has no state: declare its type, as in `ctx: Context<Totals>`";
                 return Err(StepError::new("NoState", message).with_kind("state"));
             };
             let given = self.call.tool_call.input.get("state").cloned().unwrap_or_default();
@@ -175,7 +175,7 @@ impl<S: crate::State> Context<S> {
             match to_value(&typed)? {
                 Value::Map(after) => state.write(Arc::unwrap_or_clone(after))?,
                 other => {
-                    let message = format!("the state is written as {}, not as an object", other.kind());
+                    let message = format!("the state is serialized as {}, not as an object", other.kind());
                     return Err(StepError::new("StateNotAnObject", message).with_kind("state"));
                 }
             }

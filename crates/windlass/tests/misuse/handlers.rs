@@ -21,12 +21,12 @@ impl Steps {
     }
 
     #[on_failure(of = [chrage])]
-    async fn mend(&self, _failed: StepFailed) -> Result<Done, StepError> {
+    async fn heal(&self, _failed: StepFailed) -> Result<Done, StepError> {
         Ok(Done)
     }
 
-    #[on_failure(of = [mend])]
-    async fn mend_again(&self, _failed: StepFailed) -> Result<Done, StepError> {
+    #[on_failure(of = [heal])]
+    async fn heal_again(&self, _failed: StepFailed) -> Result<Done, StepError> {
         Ok(Done)
     }
 }

@@ -51,7 +51,7 @@ async fn run_life(engine: &Engine, workflow: &Workflow) -> Option<Ending> {
 
 pub(crate) async fn undisturbed(make: &impl Fn(&World) -> Workflow) -> Undisturbed {
     let (store, world) = (Arc::new(MemoryStore::new()), World::default());
-    let ending = live(&store, &make(&world)).await.expect("it comes to its end");
+    let ending = live(&store, &make(&world)).await.expect("the run ends");
     replays(&*store, RUN);
     Undisturbed { ending, notes: world.notes(), syncs: store.syncs() }
 }
@@ -77,7 +77,7 @@ pub(crate) async fn cut_everywhere(make: impl Fn(&World) -> Workflow) -> (Undist
                 store = Arc::new(store.crash());
             }
             let ending = live(&store, &workflow).await;
-            let ending = ending.unwrap_or_else(|| panic!("cut at {at}: it does not come to its end"));
+            let ending = ending.unwrap_or_else(|| panic!("cut at {at}: the run does not end"));
             assert_eq!(ending, expected.ending, "cut at {at}, before its sync: {before}");
             assert_eq!(store.verify().expect("readable"), Vec::<String>::new());
             replays(&*store, RUN);
@@ -113,8 +113,8 @@ pub(crate) fn one_value_each(notes: &[String]) {
 /// Replays the whole journal from the beginning: compares every digest, and the final tick count. Returns the number
 /// of ticks.
 pub(crate) fn replays(store: &dyn StoreRead, run: &str) -> u64 {
-    let row = store.run(run).expect("readable").expect("the run is there");
-    let plan = store.plan(&row.plan).expect("readable").expect("the plan is there");
+    let row = store.run(run).expect("readable").expect("the run exists");
+    let plan = store.plan(&row.plan).expect("readable").expect("the plan exists");
     let plan = codec::decode(&plan.body, "a plan").expect("a plan");
     let languages: [&dyn Language; 1] = [&StepsLanguage];
     let program = Program::load(plan, &languages, Limits::default()).expect("a plan that loads");

@@ -70,7 +70,7 @@ async fn snapshots_go_elsewhere() -> Result<(), Box<dyn std::error::Error>> {
     let engine = Engine::in_memory().workflow(&workflow).build()?;
     let handle = engine.start(&workflow, Begin {}).await?;
     let snapshot = handle.snapshot().await?;
-    handle.cancel("it goes on elsewhere").await?;
+    handle.cancel("another process continues the run").await?;
 
     let elsewhere = Engine::in_memory().workflow(&workflow).build()?;
     let restored = elsewhere.restore(&workflow, &snapshot).await?;

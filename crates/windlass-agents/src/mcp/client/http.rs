@@ -242,8 +242,9 @@ fn error_from_status(status: StatusCode, headers: &HeaderMap) -> McpHttpFailure 
 
 async fn read_body(response: Response<Incoming>, max_bytes: usize) -> Result<Bytes, McpHttpFailure> {
     let read = Limited::new(response.into_body(), max_bytes).collect().await;
-    let read =
-        read.map_err(|error| StreamableHttpError::Client(HttpTransportError(format!("the reply broke off: {error}"))))?;
+    let read = read.map_err(|error| {
+        StreamableHttpError::Client(HttpTransportError(format!("the connection was lost during the reply: {error}")))
+    })?;
     Ok(read.to_bytes())
 }
 
@@ -288,7 +289,9 @@ impl Stream for LimitedBody {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 None => return Poll::Ready(None),
                 Some(Err(error)) => {
-                    return Poll::Ready(Some(Err(HttpTransportError(format!("the stream broke off: {error}")))));
+                    return Poll::Ready(Some(Err(HttpTransportError(format!(
+                        "the connection was lost during the stream: {error}"
+                    )))));
                 }
                 Some(Ok(frame)) => {
                     if let Ok(bytes) = frame.into_data() {

@@ -97,6 +97,6 @@ impl StderrTail {
         let _ = tokio::time::timeout(STDERR_WAIT, reading.wait_for(|is_reading| !is_reading)).await;
         let tail = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let tail = String::from_utf8_lossy(&tail);
-        if tail.trim().is_empty() { String::new() } else { format!("; its last words: {}", tail.trim()) }
+        if tail.trim().is_empty() { String::new() } else { format!("; its last error output: {}", tail.trim()) }
     }
 }

@@ -35,5 +35,5 @@ impl Reducer<'_> {
 /// Returns the error of a loop that ends because its budget is used up; it names that budget.
 pub(super) fn budget_error(when: &str, BudgetShortage { what, detail }: BudgetShortage) -> ErrorInfo {
     ErrorInfo::new("LoopBudget", "limit", format!("the loop {what} {when}{detail}"))
-        .hint("raise the budget, or look what its turns spend it on: `windlass events RUN`")
+        .hint("raise the budget, or check what its iterations spend it on: `windlass events RUN`")
 }

@@ -148,31 +148,31 @@ fn by_iterations(looping: &Loop, body: &LoopFrame) -> (Status, Option<ErrorInfo>
 }
 
 fn format_iterations(body: &LoopFrame) -> String {
-    if body.ended == 1 { "1 turn".to_owned() } else { format!("{} turns", body.ended) }
+    if body.ended == 1 { "1 iteration".to_owned() } else { format!("{} iterations", body.ended) }
 }
 
 fn count_exceeded(body: &LoopFrame) -> ErrorInfo {
     let message = format!("the loop has used all its {} and its condition is not met", format_iterations(body));
     ErrorInfo::new("LoopCountExceeded", "limit", message)
-        .hint("raise limit.count, or look why its condition is not met: `windlass events RUN`")
+        .hint("raise limit.count, or check why its condition is not met: `windlass events RUN`")
 }
 
 fn timed_out(body: &LoopFrame) -> ErrorInfo {
     let message = format!("the loop ran out of time after {}", format_iterations(body));
     ErrorInfo::new("LoopTimeout", "timeout", message).hint(
-        "raise limit.timeout (it also runs while a run stands still), or look why the condition is not met: `windlass events RUN`",
+        "raise limit.timeout (it also elapses while a run is stopped), or check why the condition is not met: `windlass events RUN`",
     )
 }
 
 fn stalled(body: &LoopFrame) -> ErrorInfo {
     let message = format!("the loop makes no progress after {}", format_iterations(body));
     ErrorInfo::new("LoopStalled", "limit", message)
-        .hint("look what stays the same from turn to turn: `windlass events RUN`")
+        .hint("check what stays the same from iteration to iteration: `windlass events RUN`")
 }
 
 fn budget_exceeded(body: &LoopFrame, without_success: bool) -> ErrorInfo {
     let when = if without_success {
-        "before a turn ended well".to_owned()
+        "before an iteration succeeded".to_owned()
     } else {
         format!("after {}", format_iterations(body))
     };
@@ -182,7 +182,7 @@ fn budget_exceeded(body: &LoopFrame, without_success: bool) -> ErrorInfo {
 /// Returns the number of successful iterations.
 fn successes(id: FrameId, body: &LoopFrame) -> FaultResult<u64> {
     let good = body.ended.checked_sub(body.failed).and_then(|good| good.checked_sub(body.cancelled));
-    good.ok_or_else(|| miscounted(id, "iterations that ended well"))
+    good.ok_or_else(|| miscounted(id, "successful iterations"))
 }
 
 /// Returns the report of a condition loop.

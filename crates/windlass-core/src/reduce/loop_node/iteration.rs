@@ -161,7 +161,7 @@ impl Reducer<'_> {
 
     fn iteration_started_at(&self, scope: ScopeId) -> Timestamp {
         let iteration = self.state.scopes.get(scope).and_then(|scope| scope.iteration.as_ref());
-        iteration.map_or(self.state.now, |turn| turn.started_at)
+        iteration.map_or(self.state.now, |iteration| iteration.started_at)
     }
 
     /// Returns the item to be retained in the iteration's history. The size limit is lower for successful iterations,

@@ -26,14 +26,15 @@ pub(super) fn check_maximums(
     let limits = &looping.limits;
     let refuse = |message: String| Err(ErrorInfo::new("LoopLimit", "limit", message).hint("see `windlass limits`"));
     match (iterations, time) {
-        (Some(0), _) => refuse("a loop needs a limit of at least 1 turn".to_owned()),
-        (Some(iterations), _) if iterations > limits.max_iterations => {
-            refuse(format!("the loop asks for {iterations} turns; the system's limit is {}", limits.max_iterations))
-        }
+        (Some(0), _) => refuse("a loop needs a limit of at least 1 iteration".to_owned()),
+        (Some(iterations), _) if iterations > limits.max_iterations => refuse(format!(
+            "the loop asks for {iterations} iterations; the system's limit is {}",
+            limits.max_iterations
+        )),
         (_, Some(time)) if time > limits.max_time => {
             refuse(format!("the loop asks for {time}; the system's limit is {}", limits.max_time))
         }
-        _ if max_concurrency == 0 => refuse("a loop needs at least 1 turn at a time".to_owned()),
+        _ if max_concurrency == 0 => refuse("a loop needs a concurrency of at least 1".to_owned()),
         _ => Ok(()),
     }
 }

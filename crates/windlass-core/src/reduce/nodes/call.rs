@@ -22,7 +22,7 @@ impl Reducer<'_> {
         let definition = match self.eval(call.definition, scope)? {
             Value::Str(name) => name,
             other => {
-                let message = format!("a child run needs the name of a definition; {other:?} is none");
+                let message = format!("a child run needs the name of a definition, not {other:?}");
                 return Err(ErrorInfo::new("BadDefinition", "expression", message).into());
             }
         };

@@ -93,10 +93,10 @@ fn select_tool(name: &Value, among: &[Arc<str>]) -> Result<Arc<str>, ErrorInfo> 
     let found = name.as_str().and_then(|name| among.iter().find(|one| &***one == name));
     found.cloned().ok_or_else(|| {
         let what = match name.as_str() {
-            Some(_) => format!("there is no tool {} here", truncated(name)),
-            None => format!("a tool's name must be a text; {} {} is none", name.kind(), truncated(name)),
+            Some(_) => format!("there is no tool {}", truncated(name)),
+            None => format!("a tool's name must be a text, not {} {}", name.kind(), truncated(name)),
         };
-        ErrorInfo::new("NoSuchTool", "tool", format!("{what}; there are: {}", list_names(among)))
+        ErrorInfo::new("NoSuchTool", "tool", format!("{what}; available tools: {}", list_names(among)))
     })
 }
 

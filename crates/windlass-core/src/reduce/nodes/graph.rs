@@ -111,7 +111,7 @@ impl<'a> Reducer<'a> {
             }
             ConditionResult::Missing(what) => {
                 let error =
-                    ErrorInfo::new("MissingData", "skipped", format!("its condition needs what is not there: {what}"));
+                    ErrorInfo::new("MissingData", "skipped", format!("its condition needs a missing value: {what}"));
                 self.record_without_run(id, node, Status::Skipped, error)?;
             }
         }
@@ -275,7 +275,7 @@ impl<'a> Reducer<'a> {
     fn record_unstarted_inside(&mut self, id: FrameId, node: NodeId) -> FaultResult {
         let unstarted = self.program.node(node);
         if !unstarted.hidden {
-            let error = ErrorInfo::new("NotBegun", "cancelled", "it was called off before it began");
+            let error = ErrorInfo::new("NotBegun", "cancelled", "it was cancelled before it began");
             self.record_outcome_without_run(id, node, Status::Cancelled, error)?;
             return Ok(());
         }

@@ -154,7 +154,7 @@ impl Reducer<'_> {
     /// Cancels a job; it keeps its slot until its worker confirms or its grace period is over.
     pub(in crate::reduce) fn cancel_job(&mut self, job: u64) -> FaultResult {
         let key = self.set_timer(self.now() + self.program.limits.cancel_grace, Timer::Grace(job));
-        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that is called off"))?;
+        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that is being cancelled"))?;
         open.cancelled = Some(key);
         self.work.output.commands.push(Command::CancelWorker { job });
         Ok(())
@@ -196,7 +196,7 @@ impl Reducer<'_> {
     pub(in crate::reduce) fn reject_report(&mut self, what: &'static str, job: u64, lease_epoch: u32) {
         let open = self.state.jobs.get(&job);
         let (path, expected) = (open.map(|open| open.job.path().clone()), open.map(|open| open.job.lease_epoch));
-        let (event, reason) = (interned(what), interned("its lease is over; it changed nothing"));
+        let (event, reason) = (interned(what), interned("its lease has ended; the report changed nothing"));
         let refused = EventKind::JobRefused { event, job, reason, lease_epoch: lease_epoch, expected };
         self.publish(path.unwrap_or_default(), refused);
     }

@@ -96,9 +96,9 @@ impl<'a> Reducer<'a> {
             return Err(no_part(id, "task that may begin; it is at task", body.pc.into()).into());
         }
         if body.runs >= self.program.limits.max_pipeline_task_runs {
-            let message = format!("the pipeline has run {} tasks without coming to an end", body.runs);
+            let message = format!("the pipeline has run {} tasks without ending", body.runs);
             return Err(ErrorInfo::new("TaskRunsExceeded", "limit", message)
-                .hint("look at the jump that never stops, or raise `max_pipeline_task_runs`")
+                .hint("check the jump that never stops, or raise `max_pipeline_task_runs`")
                 .into());
         }
         let sees_itself = pipeline.tasks.len() > 1 || !task.label.is_empty();
@@ -183,8 +183,8 @@ impl<'a> Reducer<'a> {
                 }
                 self.finish_computed(id, pipeline, task, attempt, computed)
             }
-            Action::Reply { value, good } => {
-                let computed = catch_failure(self.evaluate_reply(*value, *good, scope, locals))?;
+            Action::Reply { value, success } => {
+                let computed = catch_failure(self.evaluate_reply(*value, *success, scope, locals))?;
                 let attempt = self.begin_computing(id, pipeline, task)?;
                 let output = computed.and_then(|answer| self.reply(id, answer));
                 self.finish_computed(id, pipeline, task, attempt, output)

@@ -17,13 +17,13 @@ impl Reducer<'_> {
     pub(super) fn evaluate_reply(
         &mut self,
         value: ExprId,
-        good: Option<ExprId>,
+        success: Option<ExprId>,
         scope: ScopeId,
         locals: Locals<'_>,
     ) -> Result<RunReply, ItemStop> {
         let value = self.eval_with(value, scope, locals)?;
-        let good = good.map(|good| self.condition(good, scope, locals)).transpose()?;
-        Ok(RunReply { value, good: good.unwrap_or(true) })
+        let success = success.map(|success| self.condition(success, scope, locals)).transpose()?;
+        Ok(RunReply { value, success: success.unwrap_or(true) })
     }
 
     /// Gives the reply, once. From here on the caller can no longer cancel the run.
@@ -33,8 +33,8 @@ impl Reducer<'_> {
                 ErrorInfo::new("AlreadyReplied", "reply", "the run has replied already, and can do so only once");
             return Err(error.hint("put the replies into branches of which only one is taken"));
         }
-        let stored = RunReply { value: self.to_reference(reply.value), good: reply.good };
-        self.publish_at(id, EventKind::RunReplied { reply: stored.value.clone(), good: stored.good });
+        let stored = RunReply { value: self.to_reference(reply.value), success: reply.success };
+        self.publish_at(id, EventKind::RunReplied { reply: stored.value.clone(), success: stored.success });
         self.state.reply = Some(stored.clone());
         let value = stored.value.clone();
         self.work.output.commands.push(Command::Reply(stored));

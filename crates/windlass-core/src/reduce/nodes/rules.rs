@@ -152,7 +152,7 @@ fn retry_action(outcome: &TaskOutcome, wait: Duration) -> TaskDecision {
 
 /// Returns the error that causes the retry of a task.
 pub(super) fn retry_cause(outcome: &TaskOutcome) -> ErrorInfo {
-    outcome.error.clone().unwrap_or_else(|| ErrorInfo::new("rule", "rule", "a rule asks for it"))
+    outcome.error.clone().unwrap_or_else(|| ErrorInfo::new("rule", "rule", "a rule requests a retry"))
 }
 
 fn at_least_requested(outcome: &TaskOutcome, wait: Duration) -> Duration {
@@ -161,7 +161,7 @@ fn at_least_requested(outcome: &TaskOutcome, wait: Duration) -> Duration {
 
 /// Returns the delay that the refusing server requested (Retry-After); the retry must not begin earlier.
 fn requested_delay(outcome: &TaskOutcome) -> Duration {
-    let ms = outcome.meta.get("retryAfterMs").and_then(Value::as_int).and_then(|ms| u64::try_from(ms).ok());
+    let ms = outcome.meta.get("retry_after_ms").and_then(Value::as_int).and_then(|ms| u64::try_from(ms).ok());
     Duration::from_ms(ms.unwrap_or(0))
 }
 

@@ -38,7 +38,7 @@ impl Reducer<'_> {
             SuspendedOn::Checkpoint(value) => {
                 // The worker is resting and continues under the same lease.
                 let value = self.to_reference(value.clone());
-                self.record_wait_result(id, WaitResult { waited_for: "kept".into(), value, error: None })?;
+                self.record_wait_result(id, WaitResult { waited_for: "checkpoint".into(), value, error: None })?;
                 self.state.agenda.push_back(AgendaItem::Task(id));
             }
             SuspendedOn::Time(time) => {
@@ -133,7 +133,7 @@ impl Reducer<'_> {
     pub(in crate::reduce) fn wait_expired(&mut self, id: FrameId) -> FaultResult {
         let error = match self.pending_wait(id)? {
             Some(PendingWait::Event { name, .. }) => {
-                let message = format!("nobody sent `{name}` in time");
+                let message = format!("`{name}` was not received in time");
                 Some(ErrorInfo::new("WaitTimedOut", "timeout", message))
             }
             Some(PendingWait::Time) => None,

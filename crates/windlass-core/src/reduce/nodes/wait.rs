@@ -79,8 +79,8 @@ impl Reducer<'_> {
     ) -> Result<Box<ApprovalForm>, ItemStop> {
         let max_bytes = self.program.limits.max_inline_bytes;
         if content.size_up_to(max_bytes) > max_bytes {
-            let message = format!("what is asked has more than {max_bytes} bytes");
-            let hint = "say where to look, instead of showing all of it";
+            let message = format!("the form has more than {max_bytes} bytes");
+            let hint = "refer to the data instead of including all of it";
             return Err(ErrorInfo::new("FormTooLarge", "expression", message).hint(hint).into());
         }
         let path = self.path(id);
@@ -145,8 +145,10 @@ impl Reducer<'_> {
             WaitFrame::Time => self.end_with(id, Status::Succeeded, Value::Null, None),
             WaitFrame::Signal { name, form, .. } => {
                 let (message, hint) = match form {
-                    None => (format!("nobody sent `{name}` in time"), "send it with `windlass signal RUN NAME`"),
-                    Some(_) => (format!("nobody answered `{name}` in time"), "answer with `windlass approve RUN NAME`"),
+                    None => (format!("`{name}` was not received in time"), "send it with `windlass signal RUN NAME`"),
+                    Some(_) => {
+                        (format!("`{name}` was not answered in time"), "answer with `windlass approve RUN NAME`")
+                    }
                 };
                 let error = ErrorInfo::new("WaitTimedOut", "timeout", message).hint(hint);
                 self.end_with(id, Status::TimedOut, Value::Null, Some(error))

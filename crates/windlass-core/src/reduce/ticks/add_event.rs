@@ -193,7 +193,7 @@ impl Reducer<'_> {
             return self.publish_late("signal");
         }
         buffered.push_back(payload.clone());
-        self.publish_unhandled(name, "nobody waits for it yet; it is kept".to_owned());
+        self.publish_unhandled(name, "no node waits for it yet; it is buffered".to_owned());
     }
 
     fn publish_unhandled(&mut self, name: &Arc<str>, reason: String) {

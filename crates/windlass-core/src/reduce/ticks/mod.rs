@@ -53,7 +53,7 @@ impl Reducer<'_> {
     }
 
     pub(super) fn publish_late(&mut self, what: &'static str) {
-        let (event, reason) = (interned(what), interned("it came too late and changed nothing"));
+        let (event, reason) = (interned(what), interned("it arrived too late and changed nothing"));
         self.publish("".into(), EventKind::EventUnhandled { event, reason, idle: None });
     }
 }

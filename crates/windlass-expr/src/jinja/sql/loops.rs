@@ -34,8 +34,9 @@ pub(super) fn split_loops(text: &str) -> Result<Vec<SqlPart>, JinjaProblem> {
     let mut blocks = blocks.into_iter();
     while let Some(start) = blocks.next() {
         let Some((item, list)) = parse_for(inner(text, &start)) else {
-            let hint = "write one statement for each case, or build the text before and let it in with `| raw`";
-            return Err(problem("statements of a template cannot stand in SQL", hint, start));
+            let hint =
+                "write one statement for each case, or build the text beforehand and insert it unescaped with `| raw`";
+            return Err(problem("template statements are not allowed in SQL", hint, start));
         };
         let end = blocks.next().filter(|end| inner(text, end) == "endfor").ok_or_else(|| {
             let hint = "write `{% for x in xs %} INSERT …; {% endfor %}`, with nothing but statements inside";
@@ -45,7 +46,7 @@ pub(super) fn split_loops(text: &str) -> Result<Vec<SqlPart>, JinjaProblem> {
             let before = text[range].trim_end();
             if !before.is_empty() && !before.ends_with(';') {
                 let hint = "end each statement with a semicolon: `{% for x in xs %} INSERT …; {% endfor %}`";
-                return Err(problem("a loop in SQL goes around whole statements", hint, mark.clone()));
+                return Err(problem("a loop in SQL must enclose whole statements", hint, mark.clone()));
             }
         }
         parts.push((blank_before(text, at..start.start), None));

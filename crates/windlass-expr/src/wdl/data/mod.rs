@@ -151,7 +151,7 @@ fn not_a_list(value: &Value) -> String {
 }
 
 fn list_hint() -> Option<String> {
-    Some("coalesce(…, json('[]')) stands in for null; createArray(…) makes an array of one thing".to_owned())
+    Some("coalesce(…, json('[]')) replaces null; createArray(…) makes an array of one value".to_owned())
 }
 
 /// Returns the items to work on, with their content loaded.

@@ -101,14 +101,14 @@ impl Expression for Parse {
 fn check(context: &mut WdlContext, schema: &WdlSchema, json: &Json) -> Result<(), EvalError> {
     let Some(effort) = schema.validation_cost(json, context.meter.fuel) else {
         context.meter.fuel = 0;
-        let message = "to check the content by its schema takes more steps than one evaluation may take";
+        let message = "validating the content against its schema takes more steps than one evaluation may take";
         return Err(EvalError::new(EvalErrorKind::Limit, message).with_hint(
             "branches (`anyOf`, `oneOf`, `allOf`) that lead to the same schema again multiply with each level",
         ));
     };
     context.meter.spend(effort.steps)?;
     schema.check(json, effort).map_err(|problems| {
-        EvalError::new(EvalErrorKind::Invalid, format!("the content is not as the schema wants it: {problems}"))
+        EvalError::new(EvalErrorKind::Invalid, format!("the content does not match the schema: {problems}"))
             .with_hint("a property that may be null has the type [\"string\", \"null\"]; one that may be missing is not `required`")
     })
 }

@@ -54,7 +54,7 @@ impl WdlSchema {
             return Ok(());
         }
         if effort.problems > MAX_PROBLEMS {
-            return Err(format!("found {}, which is too much to tell what is wrong where", describe_value(value)));
+            return Err(format!("found {}, which is too large to report each violation", describe_value(value)));
         }
         // Sorted, because a replay must report the same problems, whatever order the crate finds them in.
         let mut errors: Vec<(Vec<InstanceStep>, ValidationError)> =
@@ -142,7 +142,7 @@ fn describe_choice(error: &ValidationError) -> String {
         ValidationErrorKind::Enum { options } => format!("one of {options}"),
         ValidationErrorKind::Constant { expected_value } => expected_value.to_string(),
         ValidationErrorKind::Required { property } => format!("the property {property}"),
-        _ => format!("what fits ({})", describe_error(error)),
+        _ => format!("a value that matches ({})", describe_error(error)),
     }
 }
 

@@ -137,7 +137,7 @@ fn fields(function: &str, context: &mut WdlContext, body: &Value) -> Result<Vec<
 }
 
 fn no_form(function: &str, body: &Value) -> EvalError {
-    type_error(format!("`{function}`: the body is no form but {}", describe(body)))
+    type_error(format!("`{function}`: the body is not a form but {}", describe(body)))
         .with_hint("properties of an object are read directly: body('action')?['name']")
 }
 

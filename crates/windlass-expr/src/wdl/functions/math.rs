@@ -153,11 +153,11 @@ fn range(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let (start, count) = (int_at("range", arguments, 0)?, int_at("range", arguments, 1)?);
     let max_items = context.meter.caps.max_range_items;
     let Ok(count) = usize::try_from(count) else {
-        return Err(type_error(format!("`range` takes a count from 0 on, got {count}")));
+        return Err(type_error(format!("`range` needs a count of 0 or more, got {count}")));
     };
     if count > max_items {
         let message = format!("`range` takes a count from 0 to {max_items}, got {count}");
-        let hint = "raise `limits.max_range_items` in windlass.toml if this is meant";
+        let hint = "raise `limits.max_range_items` in windlass.toml if this is intended";
         return Err(EvalError::new(EvalErrorKind::Limit, message).with_hint(hint));
     }
     if start.checked_add(count as i64).is_none() {

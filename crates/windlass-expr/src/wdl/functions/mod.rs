@@ -218,10 +218,10 @@ pub(crate) fn wrong_argument(function: &str, arguments: &[Value], index: usize, 
         Some(Value::Null) => error.with_hint("use coalesce(value, default) if it may be null"),
         // The hint must not suggest the function that is being called.
         Some(Value::Str(_)) if function == "int" => {
-            error.with_hint("ask isInt(…) first if the text may hold something else")
+            error.with_hint("check isInt(…) first if the text may hold something else")
         }
         Some(Value::Str(_)) if ["float", "decimal"].contains(&function) => {
-            error.with_hint("ask isFloat(…) first if the text may hold something else")
+            error.with_hint("check isFloat(…) first if the text may hold something else")
         }
         Some(Value::Str(_)) if function == "bool" => {
             error.with_hint("compare other words, such as equals(value, 'yes')")

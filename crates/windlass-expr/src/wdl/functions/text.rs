@@ -250,7 +250,9 @@ fn guid(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
             format!("{{0x{a:08x},0x{b:04x},0x{c:04x},{{{}}}}}", bytes.join(","))
         }
         _ => {
-            return Err(type_error(format!("`guid` has no format '{format}'")).with_hint("formats are N, D, B, P and X"));
+            return Err(
+                type_error(format!("`guid` has no format '{format}'")).with_hint("formats are N, D, B, P and X")
+            );
         }
     }))
 }

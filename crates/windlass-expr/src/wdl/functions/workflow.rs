@@ -360,7 +360,7 @@ fn iteration_at(function: &str, context: &WdlContext, arguments: &[Value]) -> Re
     context.scope.iteration(Some(name)).ok_or_else(|| {
         let around =
             context.scope.iteration(None).map(|iteration| format!("; the innermost loop is `{}`", iteration.loop_name));
-        missing_error(format!("`{function}('{name}')`: no loop `{name}` is around it{}", around.unwrap_or_default()))
+        missing_error(format!("`{function}('{name}')`: it is not inside a loop `{name}`{}", around.unwrap_or_default()))
     })
 }
 
@@ -370,7 +370,7 @@ fn item(context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
     }
     match context.scope.iteration(None) {
         Some(iteration) => Ok(iteration.item),
-        None => Err(missing_error("`item()`: no loop is around it")),
+        None => Err(missing_error("`item()`: it is not inside a loop")),
     }
 }
 
@@ -384,7 +384,8 @@ fn iteration_indexes(context: &mut WdlContext, arguments: &[Value]) -> WdlResult
 
 /// Returns the loop whose condition is evaluated; its outputs are the last iteration's result.
 fn action(context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
-    let iteration = context.scope.iteration(None).ok_or_else(|| missing_error("`action()`: no loop is around it"))?;
+    let iteration =
+        context.scope.iteration(None).ok_or_else(|| missing_error("`action()`: it is not inside a loop"))?;
     Ok(Value::object([
         ("name", Value::Str(iteration.loop_name)),
         ("startTime", Value::from(iteration.loop_started_at.to_string())),
@@ -395,7 +396,7 @@ fn action(context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
 }
 
 fn list_callback_url(_context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
-    Err(missing_error("`listCallbackUrl()`: no server answers for this run, so it has no callback address")
+    Err(missing_error("`listCallbackUrl()`: no server handles requests for this run, so it has no callback address")
         .with_hint("pass the address in as a parameter"))
 }
 

@@ -27,7 +27,7 @@ fn xml(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
             let text = json::from_json(context, map)?;
             xml_value(context, &text)
         }
-        Value::List(_) => Err(type_error(format!("`xml` cannot make XML of {}", describe(&arguments[0])))
+        Value::List(_) => Err(type_error(format!("`xml` cannot convert {} to XML", describe(&arguments[0])))
             .with_hint("put the array into an object: xml(json(concat('{\"root\":{\"item\":', …, '}}')))")),
         _ => Err(wrong_argument("xml", arguments, 0, "a text or an object")),
     }

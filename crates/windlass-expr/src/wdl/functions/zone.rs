@@ -34,13 +34,13 @@ fn utc_at(function: &str, arguments: &[Value]) -> Result<WdlMoment, EvalError> {
     match zones::to_utc(WdlMoment { utc: false, ..moment }, &zone) {
         // A time that states its own zone cannot be a local time of another.
         _ if moment.utc && !zones::is_utc(&zone) => {
-            Err(type_error(format!("`{function}`: {time} states its own zone, so it is no time in {name}"))
+            Err(type_error(format!("`{function}`: {time} states its own zone, so it is not a local time in {name}"))
                 .with_hint("leave out the `Z` or the offset, or use convertFromUtc(…)"))
         }
         UtcConversion::Converted(utc) => Ok(utc),
         UtcConversion::Skipped => {
             Err(type_error(format!("`{function}`: {time} does not exist in {name}: the clocks skip it"))
-                .with_hint("they are put forward there; take a time before or after"))
+                .with_hint("the clocks are set forward there; use a time before or after"))
         }
         UtcConversion::OutOfRange => Err(out_of_range(function)),
     }

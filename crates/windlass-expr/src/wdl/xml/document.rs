@@ -152,7 +152,7 @@ fn parse_error(error: &roxmltree::Error, max_nodes: u32) -> EvalError {
     match error {
         roxmltree::Error::NodesLimitReached => {
             EvalError::new(EvalErrorKind::Limit, format!("the XML has more than {max_nodes} nodes"))
-                .with_hint("raise `limits.max_xml_nodes` in windlass.toml if this is meant")
+                .with_hint("raise `limits.max_xml_nodes` in windlass.toml if this is intended")
         }
         roxmltree::Error::DtdDetected => type_error("the XML has a document type (DOCTYPE), which is not accepted")
             .with_hint("leave the document type out; entities cannot be declared"),

@@ -129,7 +129,7 @@ pub(crate) fn from_json(context: &mut WdlContext, map: &Map) -> Result<String, E
 
 fn root_error(what: &str) -> EvalError {
     type_error(format!("`xml`: {what}")).with_hint(
-        "an object becomes XML if it has one property that is no array: json('{\"root\": …}'), addProperty(…)",
+        "an object becomes XML if it has one property that is not an array: json('{\"root\": …}'), addProperty(…)",
     )
 }
 

@@ -44,6 +44,6 @@ pub(crate) fn xml_text(function: &str, context: &mut WdlContext, value: &Value) 
         Value::Str(text) => Ok(text.to_string()),
         Value::Map(map) if map.contains_key("$content") => binary_text(function, context, value),
         other => Err(type_error(format!("`{function}` needs XML, got {}", describe(other)))
-            .with_hint("xml(…) makes XML of a text or of an object with one property")),
+            .with_hint("xml(…) converts a text, or an object with one property, to XML")),
     }
 }

@@ -107,13 +107,13 @@ impl<'s> ShellText<'s> {
         let line = self.out.rsplit('\n').next().unwrap_or_default();
         if line.split([' ', ';', '&', '|', '(']).any(|word| word == "eval") || line.contains("sh -c ") {
             self.remarks
-                .push(QuotingProblem::Warning("this value becomes a part of a program: the shell reads it once more"));
+                .push(QuotingProblem::Warning("this value becomes part of a program: the shell parses it again"));
         }
         let name = self.variable(template, first);
         match top {
             Some('\'') => self.out.push_str(&format!("'\"{name}\"'")),
             Some('"') => self.out.push_str(&name),
-            Some('$') => self.remarks.push(QuotingProblem::Refused("a template cannot stand in `$'…'`")),
+            Some('$') => self.remarks.push(QuotingProblem::Refused("a template cannot be used in `$'…'`")),
             _ => self.out.push_str(&format!("\"{name}\"")),
         }
     }
@@ -157,7 +157,7 @@ impl<'s> ShellText<'s> {
                     let length = match expr::template_length(part) {
                         Some(length) => {
                             if document.is_literal {
-                                let message = "a template cannot stand in a here-document with a quoted end";
+                                let message = "a template cannot be used in a here-document with a quoted delimiter";
                                 self.remarks.push(QuotingProblem::Refused(message));
                             }
                             let name = self.variable(&part[..length], first);

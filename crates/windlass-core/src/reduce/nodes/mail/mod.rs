@@ -63,7 +63,7 @@ impl Reducer<'_> {
         };
         match (&to, &mail) {
             (Value::Str(to), Value::Map(mail)) => Ok((to.clone(), Map::clone(mail))),
-            (Value::Str(_), other) => Err(wrong("what is sent", other, "an object").into()),
+            (Value::Str(_), other) => Err(wrong("mail", other, "an object").into()),
             (other, _) => Err(wrong("the address of mail", other, "a text").into()),
         }
     }
@@ -76,7 +76,7 @@ impl Reducer<'_> {
         let route = match self.route_to(to)? {
             // It could loop forever.
             MailRoute::Live(owner) if Some(owner) == sender => {
-                let message = format!("`{to}` is the writer: nobody writes to itself");
+                let message = format!("`{to}` is the sender: a node cannot send mail to itself");
                 MailRoute::Undeliverable(Undeliverable::new(UNKNOWN_STEP, message))
             }
             route @ (MailRoute::Live(_) | MailRoute::Early(_) | MailRoute::Undeliverable(_)) => route,
@@ -162,7 +162,8 @@ impl Reducer<'_> {
         let open = self.state.mail.boxes.get(&owner)?;
         let waiting = (open.waiting.len() as u64).saturating_sub(open.redelivered);
         if open.wakes >= self.max_wakes(owner) {
-            let message = format!("`{}` was given mail {} times, and may be no more often", open.address, open.wakes);
+            let message =
+                format!("mail was delivered to `{}` {} times, which is its maximum", open.address, open.wakes);
             return Some(Undeliverable::new(MAX_WAKES, message));
         }
         (waiting >= self.program.limits.max_mailbox_messages).then(|| mailbox_full(&open.address, waiting))
@@ -207,7 +208,7 @@ impl Reducer<'_> {
 }
 
 fn mailbox_full(to: &str, waiting: u64) -> Undeliverable {
-    Undeliverable::new(MAILBOX_FULL, format!("{waiting} mails wait for `{to}` already"))
+    Undeliverable::new(MAILBOX_FULL, format!("{waiting} messages already wait for `{to}`"))
 }
 
 /// Returns a text property of a mail; empty if it has none.

@@ -31,7 +31,7 @@ impl Reducer<'_> {
         after_idle: Option<&(Arc<str>, Duration)>,
     ) -> Result<(), ItemStop> {
         let owner = self.mailbox_around(id).ok_or_else(|| {
-            let message = "it waits for mail, and nothing around it has a mailbox";
+            let message = "it waits for mail, but neither it nor an enclosing node has a mailbox";
             ErrorInfo::new("NoMailbox", "mail", message)
         })?;
         self.publish_started(id)?;

@@ -102,12 +102,11 @@ impl Reducer<'_> {
         }
         if let Some(iterations) = never.filter(|_| !to_come) {
             return self.unknown_address(format!(
-                "`{to}` will never be: there are only {iterations} turns, and the first is 0"
+                "`{to}` will never exist: there are only {iterations} iterations, and the first is 0"
             ));
         }
         if to_come {
-            return self
-                .unknown_address(format!("`{to}` has not begun; in a loop only a turn that is running gets mail"));
+            return self.unknown_address(format!("`{to}` has not begun; in a loop only a running iteration gets mail"));
         }
         self.no_reader(to, &address, &end, &at)
     }
@@ -123,8 +122,8 @@ impl Reducer<'_> {
     /// Returns the loop of an address such as `loop.0`, while that iteration runs: a loop that reads mail reads that of
     /// its iterations.
     fn iteration_owner(&self, address: &str) -> FaultResult<Option<FrameId>> {
-        let iteration = address.rsplit_once('.').and_then(|(around, turn)| Some((around, turn.parse::<u64>().ok()?)));
-        let owner = iteration.and_then(|(around, turn)| Some((self.live_owner_at(around)?, turn)));
+        let iteration = address.rsplit_once('.').and_then(|(around, index)| Some((around, index.parse::<u64>().ok()?)));
+        let owner = iteration.and_then(|(around, index)| Some((self.live_owner_at(around)?, index)));
         let Some((owner, iteration)) = owner else { return Ok(None) };
         match &self.frame(owner)?.body {
             FrameBody::Loop(body) => {
@@ -142,7 +141,7 @@ impl Reducer<'_> {
     }
 
     fn ambiguous_address(&self, to: &str, several: &[FrameId]) -> MailRoute {
-        let message = format!("several could be meant by `{to}`: write the whole address of one");
+        let message = format!("`{to}` is ambiguous: write the full address of one");
         let known = several.iter().take(MAX_KNOWN_LISTED).map(|id| self.address_of(*id)).collect();
         MailRoute::Undeliverable(Undeliverable { known, ..Undeliverable::new(UNKNOWN_STEP, message) })
     }
@@ -158,7 +157,7 @@ impl Reducer<'_> {
         if let Some(node) = wrapper {
             return Ok(MailRoute::Undeliverable(self.wrapper_address(to, address, node)));
         }
-        let message = format!("nobody reads mail under `{to}`");
+        let message = format!("no node reads mail under `{to}`");
         let readers = addresses
             .ending_with(end)
             .filter(|node| !has_no_mailbox(node))
@@ -330,10 +329,10 @@ impl Reducer<'_> {
 
 fn ill_formed(to: &str) -> Option<String> {
     if to.trim().is_empty() {
-        return Some("an address is missing: whom is it to?".to_owned());
+        return Some("the address is empty: name the receiver".to_owned());
     }
     let has_empty_part = to.split('.').any(|part| part.trim().is_empty());
-    has_empty_part.then(|| format!("`{to}` is no address: a part of it is empty"))
+    has_empty_part.then(|| format!("`{to}` is not a valid address: a part of it is empty"))
 }
 
 /// Returns the frames under all keys with this prefix.

@@ -239,7 +239,7 @@ fn failure_token(
     };
     let times = firing.handled.get(&handler.place).copied().unwrap_or(0);
     if times >= handler.max_uses {
-        let spent = format!("`{}` was told of a failure on this line of events {times} times already", by.name);
+        let spent = format!("`{}` has already handled {times} failures of this line of events", by.name);
         error.hint = Some(match &error.hint {
             Some(hint) => format!("{hint}; {spent}").into(),
             None => spent.into(),

@@ -166,7 +166,7 @@ impl Reducer<'_> {
         lineages.iter().try_for_each(|lineage| self.work_done(id, lineage))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "all that its two ends tell")]
+    #[allow(clippy::too_many_arguments, reason = "the token, its join and its net")]
     fn handle_surplus(
         &mut self,
         id: FrameId,
@@ -184,8 +184,8 @@ impl Reducer<'_> {
             self.publish_unhandled_token(id, net, token, format!("{reason}; this one is dropped"), more_pending);
             return Ok(());
         }
-        let hint = "what comes too often can be kept for the next set, or dropped: that is the join's `surplus`";
-        let error = ErrorInfo::new("SurplusEvent", "join", format!("{reason}, and another has come")).hint(hint);
+        let hint = "the join's `surplus` setting can keep surplus events for the next set, or drop them";
+        let error = ErrorInfo::new("SurplusEvent", "join", format!("{reason}, and another has arrived")).hint(hint);
         let error = self.program.plan.apply_hint(error);
         let path = self.child_path(id, place.body);
         self.fail_net(id, ErrorInfo { path, ..error })

@@ -130,8 +130,8 @@ impl<'a> Reducer<'a> {
         // An earlier token of the same body may have ended the net.
         let Some((net, body)) = self.net_if_open(id)? else { return Ok(()) };
         if body.tokens >= self.program.limits.max_net_tokens {
-            let message = format!("the run has made {} tokens without coming to an end", body.tokens);
-            let error = ErrorInfo::new("TokensExceeded", "limit", message).hint("look at the arcs that form a circle");
+            let message = format!("the run has created {} tokens without ending", body.tokens);
+            let error = ErrorInfo::new("TokensExceeded", "limit", message).hint("check the arcs that form a cycle");
             return self.fail_net(id, error);
         }
         if net.end == NetEnd::Stop(token.kind.clone()) {

@@ -77,7 +77,7 @@ impl Reducer<'_> {
                 let waiting: Vec<String> =
                     held.iter().map(|(place, state)| describe_join_wait(net, place, state)).collect();
                 let message = format!("nothing is left to do, and {}", waiting.join("; "));
-                let hint = "a join needs a token of each of them, whichever way the run takes: give them all an arc that \
+                let hint = "a join needs a token of each of them, whatever path the run takes: give them all an arc that \
                             fires, or do not wait for all";
                 let at = held.first().map(|(place, _)| self.child_path(id, place.body));
                 let error = ErrorInfo::new("Hang", "hang", message).hint(hint);
@@ -122,7 +122,7 @@ fn hang_error(net: &Net, body: &NetFrame, held: &[(&Place, &PlaceFrame)]) -> Err
     let mut waiting: Vec<String> = held.iter().map(|(place, state)| describe_join_wait(net, place, state)).collect();
     let open: BTreeSet<u32> = body.fan_outs.values().filter_map(|fan| fan.place).collect();
     for place in open.into_iter().filter_map(|at| net.places.get(at as usize)) {
-        waiting.push(format!("what `{}` has fanned out stays open", place.name));
+        waiting.push(format!("the fan-out of `{}` stays open", place.name));
     }
     if let NetEnd::Stop(kind) = &net.end
         && held.is_empty()
@@ -132,11 +132,11 @@ fn hang_error(net: &Net, body: &NetFrame, held: &[(&Place, &PlaceFrame)]) -> Err
     let outside: BTreeSet<&Arc<str>> = outside_kinds(net).collect();
     if !outside.is_empty() {
         let kinds = outside.into_iter().map(|kind| quoted(kind)).collect::<Vec<_>>().join(", ");
-        waiting.push(format!("what can come from outside ({kinds}) would not help"));
+        waiting.push(format!("events from outside ({kinds}) would not help"));
     }
     let hint = match held.is_empty() {
         true => "a step that ends without an event ends its line: some line has to lead to the end",
-        false => "a join needs all of its events, whichever way the run takes",
+        false => "a join needs all of its events, whatever path the run takes",
     };
     ErrorInfo::new("Hang", "hang", format!("nothing is left to do, and {}", waiting.join("; "))).hint(hint)
 }

@@ -66,7 +66,7 @@ impl Reducer<'_> {
     pub(super) fn resume_with_slot(&mut self, id: FrameId, net: &Net, at: usize) -> FaultResult {
         let NetFrame { places, firings, .. } = self.net_frame_mut(id)?;
         let slot = places[at].awaiting_slot.pop_front();
-        let slot = slot.ok_or_else(|| no_part(id, "body that wants to go on at place", at as u64))?;
+        let slot = slot.ok_or_else(|| no_part(id, "body that waits to resume at place", at as u64))?;
         let firing = firings.get(&slot).ok_or_else(|| no_part(id, "firing", slot))?;
         let frame = firing.frame;
         // The body has already ended without a slot, and the item that removes it is still on the agenda.

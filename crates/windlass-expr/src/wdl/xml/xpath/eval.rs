@@ -90,7 +90,7 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
                 self.context.charge_items(document.nodes.len() / 64)?;
                 namespace_of(document, prefix).ok_or_else(|| {
                     type_error(format!("`xpath`: the XML declares no prefix `{prefix}`"))
-                        .with_hint("ask for the name alone: *[local-name() = 'name']")
+                        .with_hint("match the name without its prefix: *[local-name() = 'name']")
                 })?
             }
             _ => "",

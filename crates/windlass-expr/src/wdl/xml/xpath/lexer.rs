@@ -52,14 +52,14 @@ pub(super) fn tokenize(text: &str) -> Result<Vec<(XPathToken, usize)>, XPathErro
             '*' => (XPathToken::Star, 1),
             '$' => {
                 return Err(XPathError {
-                    message: format!("there are no variables in XPath here, found `$` at {at}"),
-                    hint: Some("put the value in with concat(…)".to_owned()),
+                    message: format!("variables are not supported in XPath, found `$` at {at}"),
+                    hint: Some("insert the value with concat(…)".to_owned()),
                 });
             }
             c if starts_name(c) => word(rest, operand_before),
             _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
                 Some(sign) => (XPathToken::Sign(sign), sign.len()),
-                None => return Err(XPathError::new(format!("`{first}` at {at} means nothing in XPath"))),
+                None => return Err(XPathError::new(format!("`{first}` at {at} is not valid in XPath"))),
             },
         };
         found.push((token, at));
