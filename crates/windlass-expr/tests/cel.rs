@@ -7,7 +7,7 @@
 //! applies to the lines after it, and so does `mode: value|condition|loop|guard`. Variables:
 //! - `known`: the ids that may be referred to, default those of `steps`; `loop`, `binds`: as in a source
 //! - `steps`: `{id: {status, output}}` of the steps that have ended; `previous`: the variable
-//! - `index`, `item`, `turn`: of the loop `around`; `parameters`, `input`: of the run
+//! - `index`, `item`, `previous_result`: of the loop `around`; `parameters`, `input`: of the run
 //!
 //! A text `@list`, `@chunks`, `@object`, `@text`, `@step`, `@away` in them is a stored value. Lines that begin with
 //! `#` are comments.
@@ -107,7 +107,7 @@ impl EvalScope for TestScope {
             loop_name: "around".into(),
             iteration_index: index as u64,
             item: self.given.get("item").cloned().unwrap_or_default(),
-            previous: self.given.get("turn").cloned().unwrap_or_default(),
+            previous: self.given.get("previous_result").cloned().unwrap_or_default(),
             loop_started_at: NOW,
             item_name: None,
             count: None,
@@ -288,7 +288,7 @@ fn step_references_have_their_ranges() {
 
 #[test]
 fn all_problems_of_a_text_are_reported() {
-    let text = "steps.reveiw.content.contains('x') && nobody > 1 && lenn(steps.review.contents) == 2 && 1 + 'a' == 2";
+    let text = "steps.reveiw.content.contains('x') && unknown > 1 && lenn(steps.review.contents) == 2 && 1 + 'a' == 2";
     let given = json(r#"{"known": ["review"]}"#);
     let errors = CelLanguage.compile(&source(text, &given), ExpressionMode::Condition).err().expect("errors");
     let found: Vec<(&str, &str)> =
@@ -297,7 +297,7 @@ fn all_problems_of_a_text_are_reported() {
         found,
         [
             ("there is no step `reveiw`", "reveiw"),
-            ("there is no variable `nobody`", "nobody"),
+            ("there is no variable `unknown`", "unknown"),
             ("a step has `content`, `result` and `status`, not `contents`", "contents"),
             ("there is no function `lenn`", "lenn"),
             ("`+` does not work between an int and a string", "1 + 'a'"),

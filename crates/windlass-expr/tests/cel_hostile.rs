@@ -188,7 +188,7 @@ fn expensive_expressions_are_stopped() {
     ] {
         let error = eval(&text, 100_000_000).expect_err(&text);
         assert_eq!(
-            (error.kind, error.message.contains("costs more than 10000")),
+            (error.kind, error.message.contains("maximum cost of 10000")),
             (EvalErrorKind::Limit, true),
             "{text}: {error:?}"
         );

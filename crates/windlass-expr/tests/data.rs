@@ -142,10 +142,10 @@ fn no_schema_exceeds_the_limits() {
     for keyword in ["oneOf", "anyOf", "allOf"] {
         let (kind, message) = checked(100_000, &twice(keyword), nested(3));
         assert_eq!(kind, Some(EvalErrorKind::Invalid), "{keyword}: {message}");
-        assert!(!message.contains("too much"), "{message}");
+        assert!(!message.contains("too large to report"), "{message}");
         let (kind, message) = checked(2_000_000, &twice(keyword), nested(16));
         assert_eq!(kind, Some(EvalErrorKind::Invalid), "{keyword}: {message}");
-        assert!(message.contains("too much"), "{message}");
+        assert!(message.contains("too large to report"), "{message}");
         for depth in [20, 60, 100] {
             let (kind, message) = checked(100_000, &twice(keyword), nested(depth));
             assert_eq!(kind, Some(EvalErrorKind::Limit), "{keyword} {depth}: {message}");
@@ -164,7 +164,7 @@ fn no_schema_exceeds_the_limits() {
     let items = |count: usize| format!("[{}]", vec!["7"; count].join(","));
     assert_eq!(checked(1_000_000, &schema, items(20_000)).0, Some(EvalErrorKind::Limit));
     let (kind, message) = checked(1_000_000, &schema, items(1_000));
-    assert_eq!((kind, message.contains("too much")), (Some(EvalErrorKind::Invalid), true), "{message}");
+    assert_eq!((kind, message.contains("too large to report")), (Some(EvalErrorKind::Invalid), true), "{message}");
     let (_, message) = checked(1_000_000, &schema, items(100));
     assert!(message.contains("/0: found number 7"), "{message}");
 }

@@ -63,7 +63,7 @@ impl EvalScope for TestScope {
             "_attempt" => Some(Value::Int(2)),
             "args" => Some(json(r#"{"from_args": 11, "shadow": "args", "below": "args"}"#)),
             "event" => Some(json(r#"{"name": "loop.done"}"#)),
-            "kind" => Some(Value::from("nobody sees it")),
+            "kind" => Some(Value::from("not visible")),
             _ => None,
         }
     }

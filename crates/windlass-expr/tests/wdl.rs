@@ -173,7 +173,7 @@ fn errors_name_the_expression() {
 fn references_are_found_everywhere_in_a_tree() {
     let source = json(
         r#"{"x": "@if(true, variables('V'), outputs('n')?[string(items('L'))])", "y": ["a @{parameters('p')} b"],
-            "dynamic": "@body(variables('which'))", "turn": "@add(iterationIndexes('I'), item())"}"#,
+            "dynamic": "@body(variables('which'))", "iteration": "@add(iterationIndexes('I'), item())"}"#,
     );
     let found = references(&source);
     let names =
@@ -314,7 +314,7 @@ fn there_is_no_iteration_outside_loops() {
     let source = Value::from("@variables('loopIndex')");
     let expression = compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
     let error = expression.eval(&MockScope::without_loop(), &mut meter()).expect_err("no loop");
-    assert!(error.message.contains("no loop is around it"), "{}", error.message);
+    assert!(error.message.contains("it is not inside a loop"), "{}", error.message);
 }
 
 /// Deterministic pseudo-random numbers.

@@ -55,9 +55,9 @@ impl LoomCompiler<'_> {
 
     fn stall(&mut self, node: &SyntaxNode, inner: NameScopeId) -> Option<StallCheck> {
         let mut object = ObjectReader::read(node, "`stall`", &mut self.diagnostics)?;
-        let (watch, iterations) = (object.take("watch"), object.take("turns"));
+        let (watch, iterations) = (object.take("watch"), object.take("iterations"));
         object.finish(codes::UNKNOWN_KEY, "`stall`", &mut self.diagnostics);
-        for (found, name) in [(watch, "watch"), (iterations, "turns")] {
+        for (found, name) in [(watch, "watch"), (iterations, "iterations")] {
             if found.is_none() {
                 let hint = "write {\"watch\": \"@outputs('step')\", \"iterations\": 3}";
                 self.error(codes::MISSING_KEY, node.span, format!("`stall` has no `{name}`"), hint);

@@ -195,7 +195,7 @@ impl LoomCompiler<'_> {
             return;
         }
         let message = "`item()` is used outside of any loop: there is no element";
-        let hint = "use it in the actions of a `foreach`, or in the expressions that a `query`, `select` or `table` evaluates per element";
+        let hint = "use it in the actions of a `foreach`, or in the expressions of a `query`, `select` or `table`";
         self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
     }
 

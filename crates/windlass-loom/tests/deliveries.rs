@@ -52,7 +52,7 @@ fn deliveries_are_validated_against_the_schema_on_request() {
         (
             checked,
             r#"{"n": "1"}"#,
-            r#"ValidationFailed: the content does not match the schema: /n: found string "1", wanted integer"#,
+            r#"ValidationFailed: the content does not match the schema: /n: found string "1", expected integer"#,
         ),
         (
             checked,

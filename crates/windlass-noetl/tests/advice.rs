@@ -39,10 +39,10 @@ async fn failed_runs_give_hints() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn max_iterations_may_exceed_the_default() {
     const TEXT: &str = "
-workload: {most: 100}
+workload: {limit: 100}
 workflow:
   - step: start
-    loop: {while: '{{ iter.index < 80 }}', spec: {max_iterations: '{{ most }}'}}
+    loop: {while: '{{ iter.index < 80 }}', spec: {max_iterations: '{{ limit }}'}}
     tool: [{one: {kind: noop, result: 1}}]
     next: [{step: end, when: '{{ event.name == \"loop.done\" }}', args: {n: '{{ output.stats.total }}'}}]
   - {step: end, tool: {kind: noop, result: '{{ n }}'}}

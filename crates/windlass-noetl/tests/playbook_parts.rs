@@ -18,8 +18,8 @@ async fn computed_defaults() {
         // Objects are merged.
         ("{n: 1, x: {a: '{{ n }}', b: 2}}", r#"{"x": {"b": 3}}"#, r#"{"a":1,"b":3}"#),
         ("{x: '{{ execution_id }} {{ job.uuid }}'}", "{}", r#""r r""#),
-        ("{x: '{{ payload.who | default(\"nobody\") }}'}", r#"{"who": "me"}"#, r#""me""#),
-        ("{x: '{{ payload.who | default(\"nobody\") }}'}", "{}", r#""nobody""#),
+        ("{x: '{{ payload.who | default(\"anonymous\") }}'}", r#"{"who": "me"}"#, r#""me""#),
+        ("{x: '{{ payload.who | default(\"anonymous\") }}'}", "{}", r#""anonymous""#),
         ("{x: '{{ payload.who }}'}", "{}", "failed InvalidTemplate"),
         ("{x: '{{ 1 / 0 }}'}", "{}", "failed InvalidTemplate"),
     ] {

@@ -72,7 +72,7 @@ impl<'a> CelEvaluator<'a> {
         let max_cost = self.meter.caps.max_cel_cost;
         if self.cost > max_cost {
             let message = format!("the expression exceeds the maximum cost of {max_cost} for one evaluation");
-            let hint = "look at fewer items, let a step give what is needed as its result, or raise `limits.max_cel_cost` \
+            let hint = "process fewer items, let a step return what is needed as its result, or raise `limits.max_cel_cost` \
                         in windlass.toml";
             return Err(EvalError::new(EvalErrorKind::Limit, message).with_hint(hint));
         }

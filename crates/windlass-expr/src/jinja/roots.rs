@@ -148,7 +148,7 @@ pub(super) fn root_value(
             Some(Value::object([("uuid", id.clone()), ("id", id)]))
         })),
         (PathRoot::Payload, _) => whole(lookup_bare_name(name, scope).or_else(|| Some(scope.run().input.clone()))),
-        // Where the position defines a name, it takes precedence over a name of the author's.
+        // A name that the position defines takes precedence over the name of the author.
         (PathRoot::Error, _) if outcome::is_available(scope) => whole(outcome::error(scope)),
         (PathRoot::Error, _) => whole(lookup_bare_name(name, scope)),
         (PathRoot::Response, _) => outcome::response(scope).or_else(|| whole(own_or_last(name, scope))),

@@ -9,9 +9,9 @@
 //!   `broken` failed {"code":"Timeout","message":"too late"}, `passed` skipped, `large` the stored object,
 //!   `scope` whose children are `http` and `broken`; `form`, `binaryform`, `formdata`, `parts`, `multipart` and `image`,
 //!   whose bodies are forms, see below
-//! - loops that have ended: `until` and `never` with the last iteration's records; `foreach`, `nobody` and
+//! - loops that have ended: `until` and `never` with the last iteration's records; `foreach`, `emptyforeach` and
 //!   `longforeach` (stored) with every iteration's; `mixed` with one entry that is listed and one that is not;
-//!   `plain` with none. Inside them: `last`, `unturned`, `each`, `none`, `long`, `deep`, and `skippedloop` in a loop
+//!   `plain` with none. Inside them: `last`, `neverinside`, `each`, `none`, `long`, `deep`, and `skippedloop` in a loop
 //!   that was skipped
 //! - loops: innermost `inner` at iteration 2, item {"id":7}, previous {"think":"x"}, started one second before the
 //!   tick; around it `Outer` at iteration 9, item "o"
@@ -111,7 +111,7 @@ fn records(name: &str) -> IterationRecords {
                 null,
                 [{"name":"a","status":"Succeeded","outputs":30},{"name":"deep","outputs":3}]]"#,
         )),
-        "nobody" => IterationRecords::All(json("[]")),
+        "emptyforeach" => IterationRecords::All(json("[]")),
         "longforeach" => IterationRecords::All(stored(6, 2, true)),
         _ => IterationRecords::None,
     }
@@ -152,7 +152,7 @@ impl EvalScope for MockScope {
             "around" => ("failed", Value::Null, json(r#"{"code":"404","kind":"http","path":"around[3].missing"}"#)),
             "spent" => ("failed", Value::Null, json(r#"{"code":"LoopTimeout","kind":"timeout","path":"spent"}"#)),
             "passed" => ("skipped", Value::Null, Value::Null),
-            "until" | "never" | "foreach" | "mixed" | "nobody" | "longforeach" => {
+            "until" | "never" | "foreach" | "mixed" | "emptyforeach" | "longforeach" => {
                 ("succeeded", Value::Int(0), Value::Null)
             }
             name => ("succeeded", form(name)?, Value::Null),
@@ -175,10 +175,10 @@ impl EvalScope for MockScope {
     fn node_in_loop(&self, name: &str) -> Option<LoopInnerNode> {
         let (around, at) = match name {
             "last" => ("until", 1),
-            "unturned" => ("never", 0),
+            "neverinside" => ("never", 0),
             "each" => ("foreach", 0),
             "deep" => ("mixed", 1),
-            "none" => ("nobody", 0),
+            "none" => ("emptyforeach", 0),
             "long" => ("longforeach", 0),
             "skippedloop" => ("passed", 0),
             _ => return None,

@@ -154,7 +154,7 @@ fn write_loop(plan: &Plan, looping: &Loop, out: &mut String) {
         let cuts = if limits.cancels_iterations_on_timeout { " cutting" } else { "" };
         let _ = write!(
             out,
-            " {} turns/{}{cuts} then {:?}",
+            " {} iterations/{}{cuts} then {:?}",
             amount(plan, iterations),
             amount(plan, time),
             looping.on_exhausted
@@ -170,7 +170,7 @@ fn write_loop(plan: &Plan, looping: &Loop, out: &mut String) {
         let _ = write!(out, " at most {} {}", amount(plan, &budget.max), budget.what);
     }
     if let Some(stall) = &looping.stall {
-        let _ = write!(out, " stalled after {} turns of {}", stall.iterations, expression(plan, stall.watch));
+        let _ = write!(out, " stalled after {} iterations of {}", stall.iterations, expression(plan, stall.watch));
     }
     if let Some(records) = &looping.records {
         let _ = write!(out, " records {:?} {}", records.keep, expression(plan, records.value));
@@ -193,7 +193,7 @@ fn task(plan: &Plan, task: &Task, out: &mut String) {
             write!(out, " {tool}({})", expression(plan, effect.input))
         }
         Action::Post(post) => write!(out, " posts to {}", expression(plan, post.to)),
-        Action::PublishEvent { kind, data } => write!(out, " tells {kind} {}", expression(plan, *data)),
+        Action::PublishEvent { kind, data } => write!(out, " publishes {kind} {}", expression(plan, *data)),
         Action::Reply { value, success } => {
             let success =
                 success.map(|success| format!(" success if {}", expression(plan, success))).unwrap_or_default();

@@ -101,7 +101,7 @@ fn write_loop(plan: &Plan, looping: &Loop, out: &mut String) {
         let _ = write!(out, " until {} is {stop_when}", expression(plan, *condition));
     }
     if let (Some(iterations), Some(time)) = (&looping.limits.iterations, &looping.limits.time) {
-        let _ = write!(out, " at most {} turns/{}", amount(plan, iterations), amount(plan, time));
+        let _ = write!(out, " at most {} iterations/{}", amount(plan, iterations), amount(plan, time));
     }
     let _ = write!(
         out,

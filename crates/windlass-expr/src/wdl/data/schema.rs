@@ -112,16 +112,16 @@ fn problem(error: &ValidationError) -> String {
 fn describe_error(error: &ValidationError) -> String {
     match error.kind() {
         ValidationErrorKind::Type { kind } => {
-            format!("found {}, wanted {}", describe_value(error.instance()), type_names(kind))
+            format!("found {}, expected {}", describe_value(error.instance()), type_names(kind))
         }
         ValidationErrorKind::Required { property } => {
             format!("the property {property} is missing, found {}", describe_value(error.instance()))
         }
         ValidationErrorKind::Enum { options } => {
-            format!("found {}, wanted one of {}", describe_value(error.instance()), truncate(&options.to_string()))
+            format!("found {}, expected one of {}", describe_value(error.instance()), truncate(&options.to_string()))
         }
         ValidationErrorKind::Constant { expected_value } => {
-            format!("found {}, wanted {}", describe_value(error.instance()), truncate(&expected_value.to_string()))
+            format!("found {}, expected {}", describe_value(error.instance()), truncate(&expected_value.to_string()))
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             format!("the properties {} are not allowed", truncate(&unexpected.join(", ")))
@@ -129,7 +129,7 @@ fn describe_error(error: &ValidationError) -> String {
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             let choices: Vec<String> =
                 context.iter().filter_map(|errors| errors.first()).map(describe_choice).collect();
-            format!("found {}, wanted {}", describe_value(error.instance()), truncate(&choices.join(", or ")))
+            format!("found {}, expected {}", describe_value(error.instance()), truncate(&choices.join(", or ")))
         }
         _ => truncate(&error.masked_with(describe_value(error.instance())).to_string()),
     }

@@ -66,7 +66,7 @@ fn unused_values_are_reported() {
         (closed(r#""l": {"type": "until", "condition": "@equals(variables('loopIndex'), 1)", "actions": {"a": {"type": "compose", "inputs": 1}, "m": {"type": "until", "condition": "@equals(variables('l_loopResult'), 1)", "actions": {"b": {"type": "compose", "inputs": 1}}}}}"#), &[]),
         (closed(r#""l": {"type": "until", "condition": "@equals(variables('loopIndex'), 1)", "actions": {"a": {"type": "compose", "inputs": 1}, "m": {"type": "until", "condition": "@equals(variables('loopResult'), 1)", "actions": {"b": {"type": "compose", "inputs": 1}}}}}"#), &["a"]),
         (closed(r#""l": {"type": "foreach", "foreach": [1], "breakWhen": "@equals(outputs('a'), 1)", "actions": {"a": {"type": "compose", "inputs": 1}}}"#), &[]),
-        (closed(r#""l": {"type": "until", "condition": "false", "stall": {"watch": "@outputs('a')", "turns": 2}, "actions": {"a": {"type": "compose", "inputs": 1}}}"#), &[]),
+        (closed(r#""l": {"type": "until", "condition": "false", "stall": {"watch": "@outputs('a')", "iterations": 2}, "actions": {"a": {"type": "compose", "inputs": 1}}}"#), &[]),
         // Its purpose is to fail: another action waits for its failure.
         (closed(&format!(r#""a": {{"type": "compose", "inputs": 1}}, {READ} 1, {}}}"#, after(r#""a": ["Failed"]"#))), &[]),
         (closed(&format!(r#""s": {{"type": "scope", "actions": {{"a": {{"type": "parseJson", "content": "{{}}"}}, "c": {{"type": "compose", "inputs": 1}}}}}}, {READ} 1, {}}}"#, after(r#""s": ["Failed"]"#))), &["c"]),
