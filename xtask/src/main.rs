@@ -4,6 +4,7 @@ mod compare;
 mod needs;
 mod tidy;
 mod ui;
+mod vocabulary;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};

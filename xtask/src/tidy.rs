@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::vocabulary;
+
 /// The only dependencies of the core: none that does I/O, reads the clock or draws random numbers.
 const CORE_MAY_USE: [&str; 4] = ["indexmap", "serde", "thiserror", "windlass-value"];
 
@@ -49,6 +51,7 @@ pub(crate) fn tidy() -> bool {
     }
     problems.extend(compatibility(root));
     problems.extend(unlisted_tests(root));
+    problems.extend(vocabulary::problems(root));
     for problem in &problems {
         println!("tidy: {problem}");
     }

@@ -51,8 +51,23 @@ const IDENTIFIER_WORDS: [(&str, &str); 19] = [
     ("troubles", "warnings"),
 ];
 
-/// Identifier words with another meaning below a path.
-const EXCEPTIONS: [(&str, &str, &str); 0] = [];
+/// Words (without a plural `s`) with another meaning below a path, and that meaning.
+const EXCEPTIONS: [(&str, &str, &str); 8] = [
+    ("crates/windlass-agents/", "turn", AGENT_TURN),
+    ("crates/windlass-zenflow/", "turn", AGENT_TURN),
+    ("crates/windlass-testing/src/mock", "turn", AGENT_TURN),
+    ("crates/windlass-cli/tests/agents/", "turn", AGENT_TURN),
+    ("crates/windlass-tools/tests/mock.rs", "turn", AGENT_TURN),
+    ("crates/windlass-core/src/limits.rs", "turn", AGENT_TURN),
+    ("examples/rust/agent.rs", "turn", AGENT_TURN),
+    ("crates/windlass-testing/src/test_postgres.rs", "nobody", "a Unix user"),
+];
+
+const AGENT_TURN: &str = "a turn of an agent is one model call";
+
+/// A name with this many words or more is a sentence, such as the name of a test: there the words have their everyday
+/// meaning.
+const SENTENCE_WORDS: usize = 4;
 
 /// Files that list the words themselves.
 const WORD_LISTS: [&str; 3] = ["xtask/src/vocabulary.rs", "docs/glossary.md", "CONTRIBUTING.md"];
@@ -71,36 +86,46 @@ pub(crate) fn problems(root: &Path) -> Vec<String> {
     for name in names.split('\0').filter(checked) {
         let Ok(text) = fs::read_to_string(root.join(name)) else { continue };
         for (number, line) in text.lines().enumerate() {
-            let found = phrases(line).chain(identifiers(name, line));
-            problems.extend(found.map(|(word, instead)| {
-                format!("{name}:{}: `{word}`: use {instead} (docs/glossary.md)", number + 1)
-            }));
+            let found = phrases(name, line).chain(identifiers(name, line));
+            problems.extend(
+                found.map(|(word, instead)| {
+                    format!("{name}:{}: `{word}`: use {instead} (docs/glossary.md)", number + 1)
+                }),
+            );
         }
     }
     problems
 }
 
-fn phrases(line: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let line = line.to_lowercase();
+fn phrases(name: &str, line: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let (name, line) = (name.to_owned(), line.to_lowercase());
     PHRASES.into_iter().filter(move |(phrase, _)| {
-        line.match_indices(phrase).any(|(at, _)| {
-            let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-            let before = at.checked_sub(1).and_then(|before| line.as_bytes().get(before));
-            !is_word(before) && !is_word(line.as_bytes().get(at + phrase.len()))
-        })
+        !is_excepted(&name, phrase)
+            && line.match_indices(phrase).any(|(at, _)| {
+                let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+                let before = at.checked_sub(1).and_then(|before| line.as_bytes().get(before));
+                !is_word(before) && !is_word(line.as_bytes().get(at + phrase.len()))
+            })
     })
 }
 
 fn identifiers(name: &str, line: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let words: Vec<String> = match name.ends_with(".rs") {
-        true => code(line).split(|c: char| !c.is_alphanumeric() && c != '_').flat_map(segments).collect(),
+        true => {
+            let names = code(line);
+            let names = names.split(|c: char| !c.is_alphanumeric() && c != '_').map(segments);
+            names.filter(|segments| segments.len() < SENTENCE_WORDS).flatten().collect()
+        }
         false => Vec::new(),
     };
     let name = name.to_owned();
-    IDENTIFIER_WORDS.into_iter().filter(move |(word, _)| {
-        let excepted = EXCEPTIONS.iter().any(|(path, allowed, _)| name.starts_with(path) && allowed == word);
-        !excepted && words.iter().any(|found| found == word)
-    })
+    IDENTIFIER_WORDS
+        .into_iter()
+        .filter(move |(word, _)| !is_excepted(&name, word) && words.iter().any(|found| found == word))
+}
+
+fn is_excepted(name: &str, word: &str) -> bool {
+    EXCEPTIONS.iter().any(|(path, allowed, _)| name.starts_with(path) && *allowed == word.trim_end_matches('s'))
 }
 
 /// Returns a line of Rust without its comment and without the text of its string literals.
@@ -133,9 +158,9 @@ mod tests {
 
     #[test]
     fn phrases_are_found_as_whole_words() {
-        assert_eq!(phrases("Whoever waits").count(), 1);
-        assert_eq!(phrases("the run was set aside by it").count(), 1);
-        assert_eq!(phrases("nobodys and a preset aside2").count(), 0);
+        assert_eq!(phrases("a.md", "Whoever waits").count(), 1);
+        assert_eq!(phrases("a.md", "the run was set aside by it").count(), 1);
+        assert_eq!(phrases("a.md", "nobodys and a preset aside2").count(), 0);
     }
 
     #[test]

@@ -131,8 +131,8 @@ pub(crate) fn child(arguments: &[String]) -> Result<(), String> {
         let counts: Result<Vec<u64>, String> = clients.join_all().await.into_iter().collect();
         let counts = counts?;
         match (counts.iter().min(), counts.iter().max()) {
-            (Some(least), Some(most)) if least == most => println!("each got all {most} events"),
-            (least, most) => println!("they got {least:?} to {most:?} events"),
+            (Some(min), Some(max)) if min == max => println!("each received all {max} events"),
+            (min, max) => println!("they received {min:?} to {max:?} events"),
         }
         Ok(())
     })

@@ -143,8 +143,8 @@ fn unchanged_files_are_reported_once() {
 #[test]
 fn startup_output_reveals_the_token_only_if_it_is_stored_nowhere() {
     let folder = tempfile::tempdir().expect("a folder");
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = taken.local_addr().expect("an address").port().to_string();
+    let occupied = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = occupied.local_addr().expect("an address").port().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     let refused = command.args(["dev", "--port", &port]).current_dir(&folder).output().expect("it starts");
     let stderr = String::from_utf8_lossy(&refused.stderr);

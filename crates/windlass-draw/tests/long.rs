@@ -67,7 +67,7 @@ fn beyond_the_limit_a_step_has_one_box_and_keeps_all_counts() {
 
 #[test]
 fn drawings_beyond_mermaid_limits_are_folded_too() {
-    let long = "a_name_of_some_length_that_somebody_has_written_for_whoever_reads_it";
+    let long = "a_name_of_some_length_that_an_author_has_written_for_other_readers_a";
     let definition = json!({ "name": "long", "start": "begin", "stop": "end", "events": {},
         "steps": [{ "name": long, "accepts": ["begin", long], "produces": [long] }] });
     let plan = steps(&definition);

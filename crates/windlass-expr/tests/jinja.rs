@@ -74,7 +74,7 @@ impl EvalScope for TestScope {
         {
             return Some(local);
         }
-        let of_turn = || match name {
+        let of_iteration = || match name {
             "page" => Some(Value::Int(2)),
             "has_more" => Some(Value::Bool(true)),
             "shadow" => Some(Value::from("iter")),
@@ -98,8 +98,8 @@ impl EvalScope for TestScope {
         match level {
             Level::Run => of_run(),
             Level::Step => of_step(),
-            Level::Iteration => of_turn().filter(|_| self.in_loop),
-            Level::Any => of_turn().filter(|_| self.in_loop).or_else(of_step).or_else(of_run),
+            Level::Iteration => of_iteration().filter(|_| self.in_loop),
+            Level::Any => of_iteration().filter(|_| self.in_loop).or_else(of_step).or_else(of_run),
         }
     }
 

@@ -79,6 +79,6 @@ fn the_only_trigger_is_known_by_its_name() {
     let named = |name: &str| format!(r#"{{"conditions": [{{"expression": "@equals(trigger().name, '{name}')"}}]}}"#);
     assert_eq!(delivered(&named("in"), "null"), "ok");
     assert_eq!(delivered(&named("manual"), "null"), "unmet");
-    let beside_another = format!(r#"{}, "other": {{}}"#, named("manual"));
-    assert_eq!(delivered(&beside_another, "null"), "ok");
+    let with_another = format!(r#"{}, "other": {{}}"#, named("manual"));
+    assert_eq!(delivered(&with_another, "null"), "ok");
 }

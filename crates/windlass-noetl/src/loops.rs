@@ -203,7 +203,7 @@ impl NoetlCompiler<'_> {
         let limits = self.limits();
         match word {
             "sequential" => {
-                if let Some(max) = max.filter(|most| !is_one(most)) {
+                if let Some(max) = max.filter(|max| !is_one(max)) {
                     let message = "`max_in_flight` has no effect in a sequential loop";
                     self.no_effect(
                         max.span,

@@ -62,7 +62,7 @@ async fn the_workbook() {
     const WORKBOOK: &str = "
 workbook:
   - {name: add, tool: {kind: python, code: x, input: {a: 1, b: 2}}}
-  - {name: beside, tool: python, code: x, args: {a: 5}}
+  - {name: parallel, tool: python, code: x, args: {a: 5}}
   - {name: through, tool: {kind: workbook, name: add, input: {b: 9}}}
 ";
     for (step, expected) in [

@@ -229,10 +229,10 @@ workflow:
       - give:
           kind: noop
           result: ['{{ iter.mine }}', '{{ last }}', '{{ iter.index + 1 }}']
-          eval: [{else: {do: continue, set_shared: {total: {sum: '{{ iter.n }}'}, most: {max: '{{ iter.n }}'}, all: {append: '{{ iter.n }}'}, ctx.count: {sum: 1}}}}]
-    next: [{step: end, args: {total: '{{ vars.total }}', most: '{{ vars.most }}', all: '{{ vars.all | sort }}', last: '{{ vars.last | default(none) }}'}}]
+          eval: [{else: {do: continue, set_shared: {total: {sum: '{{ iter.n }}'}, highest: {max: '{{ iter.n }}'}, all: {append: '{{ iter.n }}'}, ctx.count: {sum: 1}}}}]
+    next: [{step: end, args: {total: '{{ vars.total }}', highest: '{{ vars.highest }}', all: '{{ vars.all | sort }}', last: '{{ vars.last | default(none) }}'}}]
   - step: end
-    tool: {kind: noop, result: ['{{ start.results }}', '{{ args.total }}', '{{ args.most }}', '{{ args.all | length }}', '{{ args.last }}', '{{ ctx.count }}']}
+    tool: {kind: noop, result: ['{{ start.results }}', '{{ args.total }}', '{{ args.highest }}', '{{ args.all | length }}', '{{ args.last }}', '{{ ctx.count }}']}
 ";
     let (inside, max_in_flight) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     // No call returns before four are in flight: the loop reaches its limit, or it hangs.

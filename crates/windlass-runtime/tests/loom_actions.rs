@@ -438,21 +438,21 @@ async fn changes_of_variables() {
 /// The duration of nested loops whose iterations take one second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loops_side_by_side() {
-    const TURN: &str = r#""actions": {"w": {"type": "wait", "inputs": {"interval": "PT1S"}}}"#;
+    const ITERATION: &str = r#""actions": {"w": {"type": "wait", "inputs": {"interval": "PT1S"}}}"#;
     const THREE: &str = r#""type": "foreach", "foreach": [1, 2, 3]"#;
     for (action, expected) in [
-        ("{THREE, TURN}", "00:00:01"),
-        (r#"{THREE, "operationOptions": "Sequential", TURN}"#, "00:00:03"),
-        (r#"{THREE, "actions": {"in": {THREE, TURN}}}"#, "00:00:03"),
-        (r#"{THREE, "actions": {"s": {"type": "scope", "actions": {"in": {THREE, TURN}}}}}"#, "00:00:03"),
+        ("{THREE, ITERATION}", "00:00:01"),
+        (r#"{THREE, "operationOptions": "Sequential", ITERATION}"#, "00:00:03"),
+        (r#"{THREE, "actions": {"in": {THREE, ITERATION}}}"#, "00:00:03"),
+        (r#"{THREE, "actions": {"s": {"type": "scope", "actions": {"in": {THREE, ITERATION}}}}}"#, "00:00:03"),
         (
-            r#"{THREE, "actions": {"in": {THREE, "runtimeConfiguration": {"concurrency": {"repetitions": 3}}, TURN}}}"#,
+            r#"{THREE, "actions": {"in": {THREE, "runtimeConfiguration": {"concurrency": {"repetitions": 3}}, ITERATION}}}"#,
             "00:00:01",
         ),
-        (r#"{"type": "until", "expression": "@true", "actions": {"in": {THREE, TURN}}}"#, "00:00:01"),
-        (r#"{"type": "until", "expression": "@false", "limit": {"timeout": "PT0.5S"}, TURN}"#, "00:00:01"),
+        (r#"{"type": "until", "expression": "@true", "actions": {"in": {THREE, ITERATION}}}"#, "00:00:01"),
+        (r#"{"type": "until", "expression": "@false", "limit": {"timeout": "PT0.5S"}, ITERATION}"#, "00:00:01"),
     ] {
-        let action = action.replace("THREE", THREE).replace("TURN", TURN);
+        let action = action.replace("THREE", THREE).replace("ITERATION", ITERATION);
         let text = format!(
             r#"{{"actions": {{"l": {action}, "d": {{"type": "compose", "inputs": "@dateDifference(actions('l').startTime, actions('l').endTime)", "runAfter": {{"l": ["Succeeded"]}}}}}}, "outputs": {{"o": "@outputs('d')"}}}}"#
         );

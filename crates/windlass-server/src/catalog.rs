@@ -22,6 +22,11 @@ use crate::problem::codes;
 use crate::triggers::settings;
 use crate::{DefinitionCatalog, DefinitionCompiler, DefinitionDraft, RegisteredVersion};
 
+mod records;
+
+pub use records::parse_hash;
+use records::{to_json_bytes, unreadable, version_key};
+
 pub(crate) const DEFINITION: &str = "definition";
 pub(crate) const VERSION: &str = "version";
 pub const PLAN: &str = "plan";
@@ -575,11 +580,6 @@ fn read_version(store: &dyn Store, name: &str, version: u64) -> Result<Option<Ve
     serde_json::from_slice(&record.body).map(Some).map_err(|error| unreadable(&record, &error.to_string()))
 }
 
-fn unreadable(record: &RecordRow, why: &str) -> StoreError {
-    let what = format!("the {} `{}` cannot be read: {why}", record.kind, record.key.replace('\0', " "));
-    StoreError::new(StoreErrorKind::Damaged, what)
-}
-
 /// Adds labels to the plan's metadata, where tools and workers read them.
 fn with_labels(mut plan: Plan, labels: BTreeMap<String, String>) -> Plan {
     if labels.is_empty() {
@@ -593,25 +593,4 @@ fn with_labels(mut plan: Plan, labels: BTreeMap<String, String>) -> Plan {
     facts.insert("labels", Value::map(all));
     plan.metadata = Value::map(facts);
     plan
-}
-
-fn version_key(name: &str, version: u64) -> String {
-    format!("{name}\0{version:010}")
-}
-
-fn to_json_bytes<T: Serialize>(value: &T) -> Vec<u8> {
-    // Serializing into memory cannot fail, and every type here is serializable.
-    serde_json::to_vec(value).unwrap_or_default()
-}
-
-/// Parses a hash from hexadecimal text.
-pub fn parse_hash(text: &str) -> Option<BlobHash> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()?;
-    }
-    Some(BlobHash(bytes))
 }

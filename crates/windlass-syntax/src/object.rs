@@ -40,8 +40,8 @@ impl<'a> ObjectReader<'a> {
     pub fn take_entry(&mut self, name: &'static str) -> Option<(&'a SpannedKey, &'a SyntaxNode)> {
         self.known.push(name);
         let index = self.find(name)?;
-        let (key, node, taken) = &mut self.entries[index];
-        *taken = true;
+        let (key, node, is_read) = &mut self.entries[index];
+        *is_read = true;
         Some((*key, *node))
     }
 
@@ -64,22 +64,22 @@ impl<'a> ObjectReader<'a> {
 
     /// Marks all keys as read.
     pub fn take_rest(&mut self) {
-        for (_, _, taken) in &mut self.entries {
-            *taken = true;
+        for (_, _, is_read) in &mut self.entries {
+            *is_read = true;
         }
     }
 
     /// Returns the keys that were not read.
     pub fn unread_entries(&self) -> impl Iterator<Item = (&'a SpannedKey, &'a SyntaxNode)> {
-        self.entries.iter().filter(|(_, _, taken)| !taken).map(|(key, node, _)| (*key, *node))
+        self.entries.iter().filter(|(_, _, is_read)| !is_read).map(|(key, node, _)| (*key, *node))
     }
 
     /// Reports every key that was not read.
     pub fn finish(self, code: &'static str, what: &str, diagnostics: &mut Diagnostics) {
         // Exact duplicates have already been reported where the text was parsed.
-        let taken: HashSet<&str> =
-            self.entries.iter().filter(|(_, _, taken)| *taken).map(|(key, _, _)| key.text.as_str()).collect();
-        for (key, _) in self.unread_entries().filter(|(key, _)| !taken.contains(key.text.as_str())) {
+        let read_keys: HashSet<&str> =
+            self.entries.iter().filter(|(_, _, is_read)| *is_read).map(|(key, _, _)| key.text.as_str()).collect();
+        for (key, _) in self.unread_entries().filter(|(key, _)| !read_keys.contains(key.text.as_str())) {
             let twice = !self.exact && self.known.iter().any(|name| name.eq_ignore_ascii_case(&key.text));
             let message = match twice {
                 true => format!("`{}` is given twice in {what}, in different letter case", key.text),

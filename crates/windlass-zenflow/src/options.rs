@@ -57,7 +57,7 @@ impl Default for ZenflowOptions {
             work_folder: None,
             files: Arc::new(NoFiles),
             registered: RegisteredNames::default(),
-            context_files: ContextFiles::Beside,
+            context_files: ContextFiles::InWorkflowFolder,
             models: Arc::new(AnyModel),
             strict_files: true,
         }
@@ -79,7 +79,7 @@ impl ZenflowOptions {
 pub enum ContextFiles {
     /// Next to the workflow.
     #[default]
-    Beside,
+    InWorkflowFolder,
     /// In one folder for all workflows, absolute.
     In(PathBuf),
     /// Not available; the hint says why.

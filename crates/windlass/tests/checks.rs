@@ -48,8 +48,8 @@ struct Two {
 struct Bare(u64);
 
 macro_rules! step {
-    ($taken:ty => $given:ty) => {
-        |_: $taken| async { Err::<$given, _>(StepError::new("Never", "not run here")) }
+    ($accepted:ty => $given:ty) => {
+        |_: $accepted| async { Err::<$given, _>(StepError::new("Never", "not run here")) }
     };
 }
 

@@ -278,7 +278,7 @@ impl Reducer<'_> {
             self.state.timers.remove(&key);
         }
         self.remove_from_indexes(id, &frame.body)?;
-        let scope = if self.program.node(frame.node).scope { self.leave_scope(&frame)? } else { frame.scope };
+        let scope = if self.program.node(frame.node).scope { self.exit_scope(&frame)? } else { frame.scope };
         match frame.parent {
             Some(parent) => {
                 let slot = frame.slot;
@@ -293,7 +293,7 @@ impl Reducer<'_> {
     }
 
     /// Removes the scope that a removed frame had opened, and returns the scope around it.
-    fn leave_scope(&mut self, frame: &Frame) -> FaultResult<ScopeId> {
+    fn exit_scope(&mut self, frame: &Frame) -> FaultResult<ScopeId> {
         let opened = self.state.scopes.remove(frame.scope);
         let around = opened.and_then(|scope| scope.parent);
         around.ok_or_else(|| no_scope(frame.scope, "one that its frame has opened inside another"))

@@ -176,9 +176,9 @@ impl<'a> DateReader<'a> {
 
     pub(crate) fn take(&mut self, matches: fn(u8) -> bool, max_length: usize) -> &'a str {
         let length = self.rest.bytes().take(max_length).take_while(|byte| matches(*byte)).count();
-        let (taken, rest) = self.rest.split_at(length);
+        let (head, rest) = self.rest.split_at(length);
         self.rest = rest;
-        taken
+        head
     }
 
     pub(crate) fn word(&mut self) -> &'a str {

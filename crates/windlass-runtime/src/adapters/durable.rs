@@ -64,16 +64,16 @@ impl<A: Adapter> DurableAdapter<A> {
         self.bytes += body.len() as u64;
         let snapshot = self.snapshot_if_due(state);
         // After a crash the replay produces the iterations since the newest snapshot again: none may be older.
-        let (iterations, turn_trims) = match snapshot.is_some() || state.result().is_some() || self.iterations.is_due()
-        {
-            true => self.iterations.take(&self.outbox.options.limits),
-            false => Default::default(),
-        };
+        let (iterations, iteration_trims) =
+            match snapshot.is_some() || state.result().is_some() || self.iterations.is_due() {
+                true => self.iterations.take(&self.outbox.options.limits),
+                false => Default::default(),
+            };
         RunBatch {
             record: (ticks > 0).then_some(JournalRecord { ticks, first_event, events, body }),
             snapshot,
             iterations,
-            iteration_trims: turn_trims,
+            iteration_trims,
             trim_before: self.trim_before.take(),
             ..self.outbox.batch(state, blobs.take_fresh())
         }
@@ -102,8 +102,8 @@ impl<A: Adapter> DurableAdapter<A> {
 
     /// Writes iteration history that no other commit would write soon.
     async fn write_iterations(&mut self) -> Result<(), RuntimeError> {
-        let (iterations, turn_trims) = self.iterations.take(&self.outbox.options.limits);
-        let batch = RunBatch { iterations, iteration_trims: turn_trims, ..self.outbox.empty_batch() };
+        let (iterations, iteration_trims) = self.iterations.take(&self.outbox.options.limits);
+        let batch = RunBatch { iterations, iteration_trims, ..self.outbox.empty_batch() };
         self.outbox.commit(batch).await
     }
 }
@@ -152,9 +152,9 @@ impl<A: Adapter> Journal for DurableAdapter<A> {
         let mut batch = self.batch(state, blobs);
         if batch.snapshot.is_none() {
             batch.snapshot = Some(self.snapshot(state));
-            let (iterations, turn_trims) = self.iterations.take(&self.outbox.options.limits);
+            let (iterations, iteration_trims) = self.iterations.take(&self.outbox.options.limits);
             batch.iterations.extend(iterations);
-            batch.iteration_trims.extend(turn_trims);
+            batch.iteration_trims.extend(iteration_trims);
         }
         batch.timer = Some(state.next_due());
         batch.status = Some(StatusChange { status: evicted_status(state), at: state.now, result: None });

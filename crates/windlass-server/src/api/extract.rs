@@ -129,7 +129,7 @@ pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiProb
     let text = std::str::from_utf8(bytes).map_err(|_| ApiProblem::bad_request("the body is not valid UTF-8"))?;
     let mut json = serde_json::Deserializer::from_str(text);
     let parsed =
-        T::deserialize(StrictObjects(&mut json)).and_then(|taken| json.end().map(|()| taken)).map_err(|error| {
+        T::deserialize(StrictObjects(&mut json)).and_then(|value| json.end().map(|()| value)).map_err(|error| {
             let why = error.to_string();
             let why = why.split(" at line ").next().unwrap_or_default();
             let mut problem = mismatch_problem(why, "the body");
@@ -223,7 +223,7 @@ pub(crate) fn check_query(parts: &Parts) -> Result<(), ApiProblem> {
 fn parse_query<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiProblem> {
     use std::error::Error;
     match axum::extract::Query::<T>::try_from_uri(uri) {
-        Ok(axum::extract::Query(taken)) => Ok(taken),
+        Ok(axum::extract::Query(value)) => Ok(value),
         Err(refused) => {
             let why = refused.source().map_or_else(|| refused.body_text(), ToString::to_string);
             Err(mismatch_problem(&why, "the query"))

@@ -160,11 +160,11 @@ impl TriggerScheduler {
             self.store_progress(timed, &firing).await?;
         }
         if timed.is_polling()
-            && let Some(PollReply { due, body, trigger_metadata: beside }) =
+            && let Some(PollReply { due, body, trigger_metadata }) =
                 settings::read_reply(&*self.app.store, name, &timed.trigger)?
         {
             // A stop or a crash came before all runs of the stored reply were created. The service will not repeat it.
-            let fired = self.fire(timed, due, body, beside).await?;
+            let fired = self.fire(timed, due, body, trigger_metadata).await?;
             self.record_result(timed, &mut firing, due, fired);
             (firing.not_before, firing.poll_at) = (None, None);
             firing.due = firing.due.max(Some(due));
@@ -302,17 +302,17 @@ impl TriggerScheduler {
             ))
         };
         match tokio::time::timeout(timeout.to_std(), poll).await.unwrap_or_else(|_| timed_out()) {
-            PollResult::Fires { body, trigger_metadata: beside } => {
+            PollResult::Fires { body, trigger_metadata } => {
                 // There may be a new version meanwhile, or the trigger may have been disabled.
                 match reload_trigger(&self.app, timed)?.filter(|current| current.enabled) {
                     Some(current) => {
                         // Stored before anything is started, because the service sends a reply only once.
-                        let answer = PollReply { due, body: body.clone(), trigger_metadata: beside.clone() };
+                        let answer = PollReply { due, body: body.clone(), trigger_metadata: trigger_metadata.clone() };
                         let keep = move |store: &dyn Store, name: &str, trigger: &str| {
                             settings::store_reply(store, name, trigger, &answer)
                         };
                         self.write_store(&current, keep).await?;
-                        self.fire(&current, due, body, beside).await
+                        self.fire(&current, due, body, trigger_metadata).await
                     }
                     None => Ok(FiringResult::Skipped("it was disabled during the poll".to_owned())),
                 }

@@ -106,7 +106,7 @@ async fn reads_are_not_logged_and_refusals_are_rate_limited() {
         StatusCode::FORBIDDEN
     );
     for _ in 0..500 {
-        let refused = world.send(new_request("POST", "/api/v1/tokens", Some("wl_nobody"), body())).await;
+        let refused = world.send(new_request("POST", "/api/v1/tokens", Some("wl_unknown"), body())).await;
         assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
     }
     // An entry that is awaited comes after those that are not.
@@ -124,7 +124,7 @@ async fn reads_are_not_logged_and_refusals_are_rate_limited() {
     // A burst of a hundred, and then ten a second, in addition to those that are awaited.
     let max_entries = 120 + 10 * begun.elapsed().as_secs() as usize;
     assert!((50..max_entries).contains(&lines.len()), "{} lines of at most {max_entries}", lines.len());
-    assert!(!fs::read_to_string(world.directory.path().join("audit.log")).unwrap().contains("wl_nobody"));
+    assert!(!fs::read_to_string(world.directory.path().join("audit.log")).unwrap().contains("wl_unknown"));
 }
 
 #[tokio::test]

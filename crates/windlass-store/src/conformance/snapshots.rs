@@ -15,13 +15,13 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     }
 
     let tick_of = |found: Option<SnapshotRow>| found.map(|snapshot| snapshot.tick);
-    let at_most = |tick| tick_of(store.snapshot("r", tick).expect("read"));
-    assert_eq!(at_most(None), Some(9));
-    assert_eq!(at_most(Some(u64::MAX)), Some(9));
-    assert_eq!(at_most(Some(9)), Some(9));
-    assert_eq!(at_most(Some(8)), Some(6));
-    assert_eq!(at_most(Some(3)), Some(3));
-    assert_eq!(at_most(Some(2)), None);
+    let newest_up_to = |tick| tick_of(store.snapshot("r", tick).expect("read"));
+    assert_eq!(newest_up_to(None), Some(9));
+    assert_eq!(newest_up_to(Some(u64::MAX)), Some(9));
+    assert_eq!(newest_up_to(Some(9)), Some(9));
+    assert_eq!(newest_up_to(Some(8)), Some(6));
+    assert_eq!(newest_up_to(Some(3)), Some(3));
+    assert_eq!(newest_up_to(Some(2)), None);
     assert_eq!(tick_of(store.oldest_snapshot("r").expect("read")), Some(3));
     assert_eq!(tick_of(store.snapshot("other", None).expect("read")), None, "runs do not mix");
     let whole = SnapshotRow { tick: 6, event: 6, state_hash: [6; 32], body: body(6) };

@@ -157,9 +157,9 @@ fn unused_boundary(parts: &[(HeaderMap, Bytes)]) -> String {
     let (prefix, digits) = (&b"windlass-part-"[..], 8);
     let found = parts.iter().flat_map(|(_, body)| body.windows(prefix.len() + digits));
     let found = found.filter(|window| window.starts_with(prefix));
-    let taken: BTreeSet<&str> = found.filter_map(|window| std::str::from_utf8(window).ok()).collect();
+    let used: BTreeSet<&str> = found.filter_map(|window| std::str::from_utf8(window).ok()).collect();
     let mut names = (0u64..).map(|number| format!("windlass-part-{number:08}"));
-    names.find(|name| !taken.contains(name.as_str())).unwrap_or_default()
+    names.find(|name| !used.contains(name.as_str())).unwrap_or_default()
 }
 
 /// Returns a parameter of a content type, such as `charset` or `boundary`.

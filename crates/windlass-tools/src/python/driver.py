@@ -3,7 +3,7 @@
 import ast, base64, builtins, io, json, os, resource, sys, textwrap, traceback, types
 
 NAME = "<code>"
-# Who reads this strikes out secrets, and then cuts to what is kept.
+# The reader redacts secrets, and then truncates the text to its limit.
 TOLD_MAX = 1 << 20
 LIMITS = json.loads(sys.argv[1])
 # Taken now: the code may put others in their place.

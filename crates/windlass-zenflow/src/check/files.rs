@@ -22,7 +22,7 @@ impl DocumentReader<'_> {
 
     fn context_file(&mut self, path: &Spanned<String>, lenient: bool) {
         let elsewhere = match &self.options.context_files {
-            ContextFiles::Beside => None,
+            ContextFiles::InWorkflowFolder => None,
             ContextFiles::In(folder) => Some(WorkflowFolder::open(folder, Arc::new(DiskFiles))),
             ContextFiles::Refused(hint) => {
                 let message = format!("the file `{}` cannot be attached: files are not read here", path.value);

@@ -1,0 +1,31 @@
+//! Keys and bodies of the records that hold definitions and versions.
+
+use serde::Serialize;
+use windlass_store::{RecordRow, StoreError, StoreErrorKind};
+use windlass_value::BlobHash;
+
+pub(super) fn unreadable(record: &RecordRow, why: &str) -> StoreError {
+    let what = format!("the {} `{}` cannot be read: {why}", record.kind, record.key.replace('\0', " "));
+    StoreError::new(StoreErrorKind::Damaged, what)
+}
+
+pub(super) fn version_key(name: &str, version: u64) -> String {
+    format!("{name}\0{version:010}")
+}
+
+pub(super) fn to_json_bytes<T: Serialize>(value: &T) -> Vec<u8> {
+    // Serializing into memory cannot fail, and every type here is serializable.
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+/// Parses a hash from hexadecimal text.
+pub fn parse_hash(text: &str) -> Option<BlobHash> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()?;
+    }
+    Some(BlobHash(bytes))
+}
