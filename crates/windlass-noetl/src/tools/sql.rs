@@ -77,7 +77,7 @@ impl NoetlCompiler<'_> {
             // A key of `workload` is the author's own text, unless the caller of the run overrides it.
             if self.workload_text(source).is_none() {
                 let hint = "write the statement here, with templates for its values, or let it in with `| raw`";
-                self.error(codes::RAW_SQL, node.span, message, hint);
+                self.error(codes::COMPUTED_STATEMENT, node.span, message, hint);
                 return None;
             }
             self.warning(codes::RAW_SQL, node.span, message, "write the statement here, with templates for its values");
