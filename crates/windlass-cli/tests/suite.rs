@@ -10,6 +10,7 @@ mod clean;
 mod config;
 mod dev;
 mod documents;
+mod explain;
 mod file_limit;
 mod formats;
 mod graph;
