@@ -10,6 +10,7 @@ mod clean;
 mod config;
 mod dev;
 mod documents;
+mod error_examples;
 mod explain;
 mod file_limit;
 mod formats;
