@@ -22,7 +22,7 @@ use crate::standard_project::{StandardProjectFiles, folder_of, is_standard};
 pub(crate) const NO_SUCH_WORKFLOW: &str = "WND-1116";
 
 /// The problem code of a credential whose environment variable is not set; the same as for an unknown credential.
-const UNSET_CREDENTIAL: &str = "WND-1290";
+const UNSET_CREDENTIAL: &str = "WND-1510";
 
 /// Maximum number of playbooks beside a caller that are searched, and maximum number of bytes read of each.
 const MAX_REGISTERED: usize = 1_000;

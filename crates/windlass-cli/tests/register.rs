@@ -65,7 +65,7 @@ fn a_file_is_registered_once_and_again_when_it_has_changed() {
     // Warnings are printed, and the definition is registered all the same.
     world.place.write("shells.yaml", PLAYBOOK.replace("{kind: noop}", "{kind: shell, cmds: date}"));
     let done = world.register(&["shells.yaml"]);
-    done.exits(0).has("shells.yaml:").has("WND-1297").has("book version 1");
+    done.exits(0).has("shells.yaml:").has("WND-1524").has("book version 1");
 }
 
 #[test]

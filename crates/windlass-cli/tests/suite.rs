@@ -10,6 +10,8 @@ mod clean;
 mod config;
 mod dev;
 mod documents;
+mod error_examples;
+mod explain;
 mod file_limit;
 mod formats;
 mod graph;

@@ -42,6 +42,8 @@ pub(crate) const UNKNOWN_NAME: &str = "WND-1211";
 pub(crate) const SHARED_WRITE: &str = "WND-1212";
 /// A secret that would be written in plain text.
 pub(crate) const SECRET: &str = "WND-1213";
+/// An SQL statement that is nothing but a template.
+pub(crate) const COMPUTED_STATEMENT: &str = "WND-1214";
 /// A number above the engine's limit.
 pub(crate) const OVER_LIMIT: &str = "WND-1120";
 

@@ -402,7 +402,7 @@ impl EngineBuilder {
         #[cfg(feature = "agents")]
         return self.with_agents()?.build_engine();
         #[cfg(not(feature = "agents"))]
-        self.built()
+        self.build_engine()
     }
 
     fn build_engine(self) -> Result<Engine, Error> {

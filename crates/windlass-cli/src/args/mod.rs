@@ -83,6 +83,8 @@ pub(crate) enum CliCommand {
     Tools(ToolsArgs),
     /// Print the JSON Schema of events or of a dialect's files
     Schema(SchemaArgs),
+    /// Explain an error code: its cause, an example and the fix
+    Explain(ExplainArgs),
     /// List all limits with their values
     Limits,
     /// Manage the access tokens of this store's server
@@ -360,6 +362,12 @@ pub(crate) struct SchemaArgs {
     /// Dialect, or `events` for the events of runs
     #[arg(value_name = "SUBJECT", value_parser = clap::builder::PossibleValuesParser::new(crate::commands::schema::subjects()))]
     pub subject: String,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct ExplainArgs {
+    /// Code such as `WND-2001` or `2001`, or another name such as `LoopCountExceeded`; without it, all are listed
+    pub code: Option<String>,
 }
 
 #[derive(ClapArgs)]

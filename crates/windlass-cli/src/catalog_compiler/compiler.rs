@@ -18,16 +18,16 @@ use crate::project::{NO_SUCH_WORKFLOW, unset_credentials};
 use crate::{agent_options, agents};
 
 /// The problem code of a tool that only remote workers run.
-const NEEDS_WORKER: &str = "WND-1297";
+const NEEDS_WORKER: &str = "WND-1524";
 /// The problem code of a literal secret.
-const LITERAL_SECRET: &str = "WND-1298";
+const LITERAL_SECRET: &str = "WND-1522";
 
 /// The problem code of a definition without a name.
-pub(crate) const NO_NAME: &str = "WND-1296";
+pub(crate) const NO_NAME: &str = "WND-1520";
 /// The problem code of a text whose own name differs from the name it is registered under.
-const OTHER_NAME: &str = "WND-1295";
+const OTHER_NAME: &str = "WND-1521";
 /// The problem code of a name whose previous version was written in another dialect.
-const OTHER_DIALECT: &str = "WND-1299";
+const OTHER_DIALECT: &str = "WND-1523";
 
 /// The name in messages of a text that was registered without a name.
 const NAMELESS: &str = "<definition>";

@@ -96,14 +96,14 @@ fn a_definition_is_registered_under_the_requested_name() {
     let itself = format!("{PLAYBOOK}workflow: [{{step: start, tool: {{kind: playbook, path: own}}}}]\n");
     let named = CHILD.replacen('{', "{\"name\": \"own\", ", 1);
     for (name, text, problem) in [
-        ("", CHILD, "WND-1296"),
+        ("", CHILD, "WND-1520"),
         ("", named.as_str(), ""),
         ("other", CHILD, ""),
         ("other", named.as_str(), ""),
         ("own", itself.as_str(), ""),
-        ("other", itself.as_str(), "WND-1295"),
+        ("other", itself.as_str(), "WND-1521"),
         // A change of the dialect is a warning, not an error.
-        ("child", "apiVersion: noetl.io/v2\nkind: Playbook\nworkflow: [{step: start}]\n", "WND-1299"),
+        ("child", "apiVersion: noetl.io/v2\nkind: Playbook\nworkflow: [{step: start}]\n", "WND-1523"),
     ] {
         let findings = match compile(name, text, "") {
             Ok((_, warnings)) => warnings.join("\n"),
@@ -213,7 +213,7 @@ fn a_server_runs_only_safe_and_enabled_tools() {
     assert!(more.tools.get("shell").is_some() && more.tools.get("pay").is_some());
     let text = format!("{PLAYBOOK}workflow: [{{step: start, tool: {{kind: shell, cmds: [ls]}}}}]\n");
     let (_, warnings) = compile("own", &text, "").expect("a playbook");
-    assert!(warnings[0].starts_with("WND-1297:") && warnings[0].contains("windlass worker"), "{warnings:?}");
+    assert!(warnings[0].starts_with("WND-1524:") && warnings[0].contains("windlass worker"), "{warnings:?}");
     let agent = "name: own\nagents: {a: {description: d, prompt: x, model: ollama/llama3}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
     let (_, warnings) = compile("own", agent, "").expect("a workflow");
     assert!(warnings[0].contains("if the model calls one") && !warnings[0].contains("the step waits"), "{warnings:?}");

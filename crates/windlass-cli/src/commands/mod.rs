@@ -7,6 +7,7 @@ mod delivery;
 mod dev;
 mod doctor;
 mod events;
+mod explain;
 mod graph;
 mod iterations;
 mod limits;
@@ -57,6 +58,7 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Worker(args) => worker::worker(global, &args),
         CliCommand::Tools(args) => tools::tools(global, &args),
         CliCommand::Schema(args) => schema::schema(&args),
+        CliCommand::Explain(args) => explain::explain(global, &args),
         CliCommand::Limits => limits::limits(global),
         CliCommand::Doctor => doctor::doctor(global),
         CliCommand::Clean(args) => clean::clean(global, &args),

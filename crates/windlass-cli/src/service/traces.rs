@@ -16,7 +16,7 @@ fn endpoint() -> Option<String> {
 pub(crate) use otel::{TraceExport, engine_spans, start};
 
 #[cfg(not(feature = "otel"))]
-pub(crate) use unsent::{Traces, engine_spans, start};
+pub(crate) use unsent::{TraceExport, engine_spans, start};
 
 #[cfg(feature = "otel")]
 mod otel {
@@ -89,7 +89,7 @@ mod unsent {
 
     use super::*;
 
-    pub(crate) enum Traces {}
+    pub(crate) enum TraceExport {}
 
     impl TraceExport {
         pub(crate) async fn stop(self, _: std::time::Duration) {

@@ -264,7 +264,7 @@ fn no_secret_leaves_its_tool() {
     let leaking = tools(&url).replace(r#"{"$secret":"env_api"}"#, &format!("\"{}\"", planted(2)));
     let body = json!({ "name": "leaking", "source": leaking });
     let (status, refusal) = server.json("POST", "/api/v1/definitions", Some(&body));
-    assert_eq!((status, refusal.to_string().contains("WND-1298")), (422, true), "{refusal}");
+    assert_eq!((status, refusal.to_string().contains("WND-1522")), (422, true), "{refusal}");
 
     let ids: Vec<String> = runs.iter().map(|run| run["run"].as_str().expect("an id").to_owned()).collect();
     crawl_api(&server, &mut seen);

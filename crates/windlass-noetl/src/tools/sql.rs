@@ -78,7 +78,7 @@ impl NoetlCompiler<'_> {
             if self.workload_text(source).is_none() {
                 let hint =
                     "write the statement here, with templates for its values, or insert it unescaped with `| raw`";
-                self.error(codes::RAW_SQL, node.span, message, hint);
+                self.error(codes::COMPUTED_STATEMENT, node.span, message, hint);
                 return None;
             }
             self.warning(codes::RAW_SQL, node.span, message, "write the statement here, with templates for its values");
