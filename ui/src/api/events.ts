@@ -17,60 +17,60 @@ export interface EventError {
   code: string;
   /** A coarse class that retries match: `timeout`, `connection`, `http`, `expression`, `limit`, `tool`. */
   kind: string;
-  /** For people. A message over the inline limit is cut. */
+  /** The message for people. A message over the inline limit is truncated. */
   message: string;
-  /** What to do about it. */
+  /** Advice on how to fix it. */
   hint?: string;
-  /** Where it happened first. */
+  /** The path where it happened first. */
   path?: string;
 }
 
-/** How a task ended, with what its tool reported. Further facts of the tool, such as `http` and `pg`, stand beside the other fields. */
+/** The outcome of a task, with the facts that its tool reported. Further facts of the tool, such as `http` and `pg`, appear next to the other fields. */
 export interface TaskResult {
   /** Whether the task has an error. */
   status: "success" | "error";
   /** The task's output or a reference to it. */
   result: EventValue;
-  /** Why the task failed. */
+  /** The reason why the task failed. */
   error?: EventError;
-  /** Attempt, duration and what the tool says of its work. */
+  /** Attempt, duration and further facts the tool reports about its work. */
   meta?: EventValue;
   [more: string]: EventValue;
 }
 
 /** The limits of a loop. */
 export interface LoopEventLimits {
-  /** The most iterations, if they are limited. */
+  /** The maximum number of iterations, if it is limited. */
   count: number | null;
-  /** The most time, as an ISO 8601 duration. */
+  /** The maximum time, as an ISO 8601 duration. */
   timeout: string | null;
   /** The number of items, for a loop over items. */
   items: number | null;
-  /** Iterations that run at the same time, if there are more items than that. */
-  atOnce?: number;
-  /** The budget: the most of each thing that is counted, by its name. */
+  /** The maximum number of concurrent iterations, if there are more items than that. */
+  max_concurrency?: number;
+  /** The budget: the maximum of each metered resource, by name. */
   budget?: EventValue;
 }
 
 /** Iterations of a loop, counted by how they ended. */
 export interface LoopStats {
-  /** All that have ended. */
+  /** All iterations that have ended. */
   total: number;
-  /** Those that succeeded. */
+  /** Iterations that succeeded. */
   success: number;
-  /** Those that failed. */
+  /** Iterations that failed. */
   failed: number;
 }
 
-/** Somebody asked for the run. The first event of a run. */
+/** A caller requested the run. The first event of a run. */
 export interface PlaybookExecutionRequestedEvent extends Fixed<"playbook.execution_requested"> {
   /** The definition's name. */
   definition: string;
-  /** The input as the caller gave it. */
+  /** The input as the caller supplied it. */
   input: EventValue;
-  /** The parent run, of a child run. */
+  /** The parent run, on a child run. */
   parent?: string;
-  /** The run at the root of the run tree, of a child run. */
+  /** The root of the run tree, on a child run. */
   trace?: string;
 }
 
@@ -84,31 +84,31 @@ export interface WorkflowStartedEvent extends Fixed<"workflow.started"> {
 export interface WorkflowHeldEvent extends Fixed<"workflow.held"> {
   /** The definition's name. */
   definition: string;
-  /** The input as the caller gave it. */
+  /** The input as the caller supplied it. */
   input: EventValue;
 }
 
-/** The run is made from another one and begins inside it. */
+/** The run was forked from another run and begins at a point inside it. */
 export interface WorkflowRestartedEvent extends Fixed<"workflow.restarted"> {
-  /** The run that it was made from. */
+  /** The run it was forked from. */
   from: string;
-  /** The first step that is done anew. */
+  /** The first step that runs again. */
   from_path: string;
-  /** Only what had failed is done anew. */
+  /** Only the parts that had failed run again. */
   retry?: boolean;
 }
 
-/** Only an event from outside can move the run. */
+/** Only an event from outside can make the run proceed. */
 export interface WorkflowIdleEvent extends Fixed<"workflow.idle"> {
   /** The names of the events that it waits for. */
   waits: string[];
 }
 
-/** The run was paused: nothing new begins. */
+/** The run was paused: no new work begins. */
 export interface WorkflowPausedEvent extends Fixed<"workflow.paused"> {
 }
 
-/** The run goes on after a pause. */
+/** The run resumes after a pause. */
 export interface WorkflowResumedEvent extends Fixed<"workflow.resumed"> {
 }
 
@@ -118,25 +118,25 @@ export interface WorkflowFinishedEvent extends Fixed<"workflow.finished"> {
   status: "succeeded" | "failed" | "skipped" | "cancelled" | "timed_out";
   /** The run's output or a reference to it. */
   output: EventValue;
-  /** Why it did not succeed. */
+  /** The reason why it did not succeed. */
   error?: EventError;
-  /** What its jobs have used, by name, where the definition counts it. */
+  /** Resources used by its jobs, by name, where the definition meters them. */
   usage?: EventValue;
 }
 
-/** The run has answered its caller and goes on. */
+/** The run has replied to its caller and continues. */
 export interface RunRepliedEvent extends Fixed<"run.replied"> {
-  /** The answer or a reference to it. */
+  /** The reply or a reference to it. */
   reply: EventValue;
-  /** Whether the answer is a success. */
-  good: boolean;
+  /** Whether the reply is a success. */
+  success: boolean;
 }
 
 /** A step begins. */
 export interface StepStartedEvent extends Fixed<"step.started"> {
-  /** The kind of step, in the dialect's word. */
+  /** The kind of step, as the dialect names it. */
   kind: string;
-  /** The event that the step runs for. */
+  /** The kind of the token that triggered the step. */
   token?: string;
   /** How often the step was reached, this time included. */
   visit?: number;
@@ -156,9 +156,9 @@ export interface StepDoneEvent extends Fixed<"step.done"> {
   status: "succeeded" | "failed" | "skipped" | "cancelled" | "timed_out";
   /** The step's output or a reference to it. */
   output?: EventValue;
-  /** What went wrong inside although the step succeeded. */
+  /** An error inside the step, although the step succeeded. */
   error?: EventError;
-  /** What its jobs have used, by name, where the definition counts it. */
+  /** Resources used by its jobs, by name, where the definition meters them. */
   usage?: EventValue;
   /** The number of this step run. */
   firing?: number;
@@ -170,15 +170,15 @@ export interface StepFailedEvent extends Fixed<"step.failed"> {
   status: "succeeded" | "failed" | "skipped" | "cancelled" | "timed_out";
   /** The step's output or a reference to it. */
   output?: EventValue;
-  /** Why it failed. */
+  /** The reason why it failed. */
   error?: EventError;
-  /** What its jobs have used, by name, where the definition counts it. */
+  /** Resources used by its jobs, by name, where the definition meters them. */
   usage?: EventValue;
   /** The number of this step run. */
   firing?: number;
   /** The code of the reason why the step did not run at all. */
   reason?: string;
-  /** That reason in words. */
+  /** The message for that reason. */
   message?: string;
 }
 
@@ -188,15 +188,15 @@ export interface StepSkippedEvent extends Fixed<"step.skipped"> {
   status: "succeeded" | "failed" | "skipped" | "cancelled" | "timed_out";
   /** The step's output or a reference to it. */
   output?: EventValue;
-  /** Why it was skipped. */
+  /** The reason why it was skipped. */
   error?: EventError;
-  /** What its jobs have used, by name, where the definition counts it. */
+  /** Resources used by its jobs, by name, where the definition meters them. */
   usage?: EventValue;
   /** The number of this step run. */
   firing?: number;
   /** The code of the reason why the step did not run at all. */
   reason?: string;
-  /** That reason in words. */
+  /** The message for that reason. */
   message?: string;
 }
 
@@ -204,21 +204,21 @@ export interface StepSkippedEvent extends Fixed<"step.skipped"> {
 export interface StepQueuedEvent extends Fixed<"step.queued"> {
   /** The event that the step would run for. */
   event: string;
-  /** How many wait for a worker of this step, this one included. */
+  /** How many step runs wait for a worker of this step, this one included. */
   waiting: number;
 }
 
-/** A step waits for something and has given its worker back. */
+/** A step is suspended and has returned its worker. */
 export interface StepIdleEvent extends Fixed<"step.idle"> {
-  /** Why it waits. */
-  because: "wait" | "retry";
+  /** The reason why it waits. */
+  reason: "wait" | "retry";
   /** The number of the worker that is free again. */
   worker?: number;
   /** The number of this step run. */
   firing?: number;
 }
 
-/** A step that was idle goes on. */
+/** An idle step resumes. */
 export interface StepRunningEvent extends Fixed<"step.running"> {
   /** The number of the step's worker among those of the same step. */
   worker: number;
@@ -226,69 +226,69 @@ export interface StepRunningEvent extends Fixed<"step.running"> {
   firing: number;
 }
 
-/** A task begins, or one more call of a task that takes several. */
+/** A task begins, or another call of a task that takes several calls. */
 export interface TaskStartedEvent extends Fixed<"task.started"> {
-  /** The task's label; empty where a step is one task. */
+  /** The task's label; empty where a step consists of one task. */
   task: string;
   /** The number of the attempt, from 1. */
   attempt: number;
-  /** The tool, for a task that a worker does. */
+  /** The tool, for a task that a worker executes. */
   tool?: string;
   /** The number of a further call of the same attempt. */
   call?: number;
 }
 
-/** A worker says how far it is. */
+/** A worker reports progress. */
 export interface TaskProgressEvent extends Fixed<"task.progress"> {
-  /** What the worker reports. */
+  /** The progress that the worker reports. */
   progress: EventValue;
 }
 
-/** A task's operation goes on elsewhere; it is asked again later. */
+/** A task's operation continues elsewhere; the tool is called again later. */
 export interface TaskWaitingEvent extends Fixed<"task.waiting"> {
   /** The task's label. */
   task: string;
   /** The number of the attempt, from 1. */
   attempt: number;
-  /** When it is asked again. */
+  /** The time of the next call. */
   until: string;
 }
 
-/** A task or a step failed and is tried again. */
+/** A task or a step failed and is retried. */
 export interface TaskRetryingEvent extends Fixed<"task.retrying"> {
   /** The number of the attempt that failed, from 1. */
   attempt: number;
   /** The wait before the next attempt, in milliseconds. */
   delay: number;
-  /** Why the attempt failed. */
-  because: EventError;
+  /** The error of the failed attempt. */
+  error: EventError;
   /** The number of this step run. */
   firing?: number;
 }
 
 /** A task has ended. */
 export interface TaskProcessedEvent extends Fixed<"task.processed"> {
-  /** The task's label; empty where a step is one task. */
+  /** The task's label; empty where a step consists of one task. */
   task: string;
   /** The number of the attempt, from 1. */
   attempt: number;
   /** How it ended. */
   outcome: TaskResult;
-  /** The result was taken over from an earlier run. */
-  taken?: boolean;
+  /** The result was reused from an earlier run. */
+  reused?: boolean;
 }
 
 /** A loop begins. */
 export interface LoopStartedEvent extends Fixed<"loop.started"> {
-  /** The kind of loop, in the dialect's word. */
+  /** The kind of loop, as the dialect names it. */
   kind: string;
-  /** What limits it. */
+  /** The limits of the loop. */
   limits: LoopEventLimits;
 }
 
 /** An iteration begins. */
 export interface LoopIterationStartedEvent extends Fixed<"loop.iteration.started"> {
-  /** The number of the iteration, from 0. */
+  /** The index of the iteration, from 0. */
   iteration: number;
 }
 
@@ -296,57 +296,57 @@ export interface LoopIterationStartedEvent extends Fixed<"loop.iteration.started
 export interface LoopIterationDoneEvent extends Fixed<"loop.iteration.done"> {
   /** The loop's name. */
   actionName: string;
-  /** The number of the iteration, from 0. */
+  /** The index of the iteration, from 0. */
   iteration: number;
-  /** The kind of loop, in the dialect's word. */
+  /** The kind of loop, as the dialect names it. */
   loopType: string;
   /** How it ended. */
   status: "succeeded" | "failed" | "skipped" | "cancelled" | "timed_out";
-  /** The loop's condition after it, if that was evaluated. */
+  /** The result of the loop's condition after the iteration, if it was evaluated. */
   conditionResult: boolean | null;
   /** The iteration's result or a reference to it. */
   result: EventValue;
-  /** How long it took, in milliseconds. */
+  /** The duration of the iteration, in milliseconds. */
   duration: number;
-  /** What the loop has used of its budget, by name. */
+  /** The amounts the loop has used of its budget, by name. */
   usage?: EventValue;
-  /** What the iteration's jobs have used, by name. */
-  turnUsage?: EventValue;
-  /** Why it failed. */
+  /** Resources used by the iteration's jobs, by name. */
+  iteration_usage?: EventValue;
+  /** The reason why it failed. */
   error?: EventError;
 }
 
-/** Iterations of a long loop that only compute, in one event. */
+/** Iterations of a long loop that only computes, combined in one event. */
 export interface LoopProgressEvent extends Fixed<"loop.progress"> {
-  /** The first of them. */
+  /** The first iteration. */
   from: number;
-  /** The last of them. */
+  /** The last iteration. */
   to: number;
-  /** How many of them failed. */
+  /** The number of failed iterations. */
   failed: number;
 }
 
-/** The judge of a loop has looked at an iteration. */
+/** The judge of a loop has evaluated an iteration. */
 export interface LoopJudgedEvent extends Fixed<"loop.judged"> {
-  /** The number of the iteration, from 0. */
+  /** The index of the iteration, from 0. */
   iteration: number;
   /** Whether the loop is done; null without a verdict. */
   done: boolean | null;
-  /** All that the judge said. */
+  /** The complete output of the judge. */
   verdict: EventValue;
 }
 
 /** A loop has ended. */
 export interface LoopDoneEvent extends Fixed<"loop.done"> {
-  /** How many iterations it had. */
-  turns: number;
-  /** Why it ended. */
+  /** The number of iterations. */
+  iterations: number;
+  /** The reason why it ended. */
   reason: "condition" | "items" | "judge" | "count" | "timeout" | "budget" | "stalled" | "failed" | "cancelled";
   /** How it ended. */
   status: "succeeded" | "failed" | "skipped" | "cancelled" | "timed_out";
-  /** Its iterations by how they ended. */
+  /** The iterations, counted by their status. */
   stats: LoopStats;
-  /** What it has used of its budget, by name. */
+  /** The amounts used of its budget, by name. */
   usage?: EventValue;
   /** Iterations whose judge gave no verdict. */
   unjudged?: number;
@@ -354,27 +354,27 @@ export interface LoopDoneEvent extends Fixed<"loop.done"> {
 
 /** A job used more of a budget than was left. */
 export interface BudgetExceededEvent extends Fixed<"budget.exceeded"> {
-  /** The name of what is counted. */
+  /** The name of the metered resource. */
   what: string;
-  /** How much was used. */
+  /** The amount used. */
   used: number;
-  /** How much there was. */
-  most: number;
+  /** The maximum amount. */
+  max: number;
 }
 
 /** Variables have changed. */
 export interface CtxPatchedEvent extends Fixed<"ctx.patched"> {
-  /** Whose variables they are. */
-  scope: "run" | "step" | "turn";
+  /** The owner of the variables. */
+  scope: "run" | "step" | "iteration";
   /** The new values, by name. */
   patch: EventValue;
 }
 
-/** A step asks somebody outside. */
+/** A step asks for input from outside the run. */
 export interface InputRequiredEvent extends Fixed<"input.required"> {
-  /** The name of the event that asks. */
+  /** The name of the event that carries the request. */
   event: string;
-  /** What it says. */
+  /** The payload of the request. */
   payload: EventValue;
   /** The step that asks. */
   step: string;
@@ -382,113 +382,113 @@ export interface InputRequiredEvent extends Fixed<"input.required"> {
   firing?: number;
 }
 
-/** A form waits for a person. */
+/** A form waits for an answer from a person. */
 export interface ApprovalRequestedEvent extends Fixed<"approval.requested"> {
   /** The name of the event that answers it. */
   name: string;
-  /** Where the answer goes. */
+  /** The address for the answer. */
   address: string;
-  /** What is asked. */
+  /** The contents of the form. */
   form: EventValue;
-  /** Until when it can be answered. */
+  /** The deadline for the answer. */
   deadline?: string;
 }
 
-/** An event from outside or inside found nobody who waits for it. */
+/** No node was waiting for an event from outside or inside the run. */
 export interface EventUnhandledEvent extends Fixed<"event.unhandled"> {
   /** The event's name. */
   event: string;
-  /** What became of it. */
+  /** The reason why it was not handled. */
   reason: string;
-  /** Whether nothing else goes on in the run. */
+  /** Whether the run has no other work in progress. */
   idle?: boolean;
 }
 
-/** A report for a job was rejected: its lease is over. */
+/** A report for a job was rejected: its lease has ended. */
 export interface JobRefusedEvent extends Fixed<"job.refused"> {
   /** The kind of report. */
   event: string;
   /** The job's number. */
   job: number;
   /** The lease epoch of the report. */
-  epoch: number;
-  /** Why it was rejected. */
+  lease_epoch: number;
+  /** The reason why it was rejected. */
   reason: string;
   /** The lease epoch of the job. */
   expected?: number;
 }
 
-/** A message is on its way. */
+/** A message was sent. */
 export interface MessageSentEvent extends Fixed<"message.sent"> {
   /** The message's number in the run. */
   id: string;
-  /** The sender; empty for one from outside. */
+  /** The sender; empty for a message from outside. */
   from: string;
   /** The receiver. */
   to: string;
 }
 
-/** Messages were read. */
+/** Messages were delivered. */
 export interface MessageDeliveredEvent extends Fixed<"message.delivered"> {
   /** The receiver. */
   to: string;
   /** The numbers of the messages. */
   ids: string[];
-  /** An earlier attempt of the receiver has read them already. */
+  /** The messages were already delivered to an earlier attempt of the receiver. */
   again?: boolean;
 }
 
-/** A message will not be read. */
+/** A message will not be delivered. */
 export interface MessageDroppedEvent extends Fixed<"message.dropped"> {
   /** The message's number in the run. */
   id: string;
-  /** The sender; empty for one from outside. */
+  /** The sender; empty for a message from outside. */
   from: string;
-  /** The receiver that was named. */
+  /** The receiver named in the message. */
   to: string;
   /** The code of the reason. */
   reason: string;
-  /** The reason in words. */
+  /** The reason as a message. */
   message?: string;
-  /** The receivers that there are. */
+  /** The receivers that exist. */
   known?: string[];
 }
 
-/** A reader no longer waits for another one to come to rest. */
+/** A reader stopped waiting for another receiver to become idle. */
 export interface MailHoldTimeoutEvent extends Fixed<"mail.hold_timeout"> {
-  /** The one that did not come to rest. */
+  /** The receiver that did not become idle. */
   to: string;
 }
 
-/** A receiver has used most of the times that it may be given messages. */
+/** A receiver has used most of its allowed mail deliveries. */
 export interface MailWakesWarningEvent extends Fixed<"mail.wakes_warning"> {
   /** The receiver. */
   to: string;
-  /** How often it was given messages. */
+  /** The number of deliveries so far. */
   wakes: number;
-  /** How often it may be. */
-  most: number;
+  /** The maximum number of deliveries. */
+  max: number;
 }
 
-/** An agent's model answers, piece by piece. */
+/** Streamed output of an agent's model. */
 export interface AgentOutputEvent extends Fixed<"agent.output"> {
-  /** The next piece of the answer. */
+  /** The next part of the output. */
   delta: EventValue;
-  /** The piece is part of the model's reasoning. */
+  /** The part belongs to the model's reasoning. */
   reasoning?: boolean;
 }
 
-/** An agent wanted to use a tool that needs permission. */
+/** A permission decision on an agent's tool call. */
 export interface AgentPermissionEvent extends Fixed<"agent.permission"> {
   /** The tool. */
   tool: string;
-  /** The answer. */
-  decision: "allowed" | "always" | "refused";
-  /** Why it was refused. */
+  /** The decision. */
+  decision: "allowed" | "always" | "denied";
+  /** The reason why permission was denied. */
   reason?: string;
 }
 
-/** An agent uses a tool. */
+/** An agent calls a tool. */
 export interface AgentToolEvent extends Fixed<"agent.tool"> {
   /** The tool. */
   tool: string;
@@ -496,35 +496,35 @@ export interface AgentToolEvent extends Fixed<"agent.tool"> {
   arguments: EventValue;
 }
 
-/** Something about an agent's tools is wrong, and the agent goes on. */
+/** A non-fatal problem with an agent's tools; the agent continues. */
 export interface AgentWarningEvent extends Fixed<"agent.warning"> {
-  /** What is wrong. */
+  /** The problem. */
   message: string;
 }
 
-/** The coordinator tells the user what is going on. */
+/** A progress message from the coordinator to the user. */
 export interface CoordinatorNarrationEvent extends Fixed<"coordinator.narration"> {
-  /** What it says. */
+  /** The message. */
   text: EventValue;
 }
 
-/** The coordinator sums up at the end. */
+/** The coordinator's summary at the end. */
 export interface CoordinatorSynthesisEvent extends Fixed<"coordinator.synthesis"> {
-  /** What came of the workflow. */
+  /** The result of the workflow. */
   summary?: EventValue;
 }
 
-/** The coordinator failed; the steps go on without it. */
+/** The coordinator failed; the steps continue without it. */
 export interface CoordinatorFailedEvent extends Fixed<"coordinator.failed"> {
-  /** Why it failed. */
+  /** The reason why it failed. */
   error: EventValue;
 }
 
-/** Events that are no longer kept. Made by readers, never stored. */
+/** Events that are no longer retained. Readers create this event; it is never stored. */
 export interface EventsTrimmedEvent extends Fixed<"events.trimmed"> {
-  /** The first of them. */
+  /** The first of these events. */
   from: number;
-  /** The last of them. */
+  /** The last of these events. */
   to: number;
 }
 
