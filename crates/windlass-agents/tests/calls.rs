@@ -355,7 +355,7 @@ fn invalid_registries_are_rejected() {
     };
     for (built, why) in [
         (add("a b", "{}").build(), "cannot name a tool"),
-        (add("a", r#"{"type": "nothing"}"#).build(), "no JSON Schema"),
+        (add("a", r#"{"type": "nothing"}"#).build(), "not a valid JSON Schema"),
         (add("read", "{}").file_tools().build(), "two tools `read`"),
     ] {
         let error = built.err().unwrap();

@@ -74,8 +74,8 @@ async fn reads_never_leave_the_work_folder() {
         (".", Err("is a folder")),
         ("pipe", Err("is a pipe")),
         ("bin", Err("binary file of 3 bytes")),
-        ("", Err("no path")),
-        ("a\0b", Err("no path")),
+        ("", Err("is not a usable path")),
+        ("a\0b", Err("is not a usable path")),
     ];
     for (path, expected) in table {
         let answer = scene.call("read", object([("path", path)])).await;
@@ -292,7 +292,7 @@ async fn protected_paths_are_not_touched() {
         assert_eq!(!found.error, written, "write {path}: {found:?}");
     }
     let found = scene.call("write", object([("path", "windlass.toml"), ("content", "")])).await.content;
-    assert_eq!(found, "`windlass.toml` is a file of settings, which cannot be written; file tools cannot access it");
+    assert_eq!(found, "`windlass.toml` is a settings file, which cannot be written; file tools cannot access it");
     assert!(!scene.work(".windlass/new").exists(), "nothing is made on the way");
     // Searches skip protected paths.
     let found = scene.call("grep", object([("pattern", "treasure"), ("glob", "{.*,*,**/.*/*}")])).await.content;

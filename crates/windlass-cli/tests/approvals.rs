@@ -88,7 +88,10 @@ fn users_answer_from_any_process() {
     let ended = run.finish();
     ended.exits(0).has("Succeeded");
     place.windlass(&["approvals"]).exits(0).has("no open approval requests");
-    place.windlass(&["approve", "a1", "Each[1].Ask", "--set", "approved=true"]).exits(3).has("does not ask");
+    place
+        .windlass(&["approve", "a1", "Each[1].Ask", "--set", "approved=true"])
+        .exits(3)
+        .has("has no open approval requests");
     place.windlass(&["approve", "a1", "--set", "approved=true"]).exits(3).has("has ended").has("windlass status a1");
     let object = place.json(&["status", "a1", "--json"]);
     assert_eq!(

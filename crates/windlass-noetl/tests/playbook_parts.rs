@@ -68,7 +68,7 @@ workbook:
     for (step, expected) in [
         ("tool: {kind: workbook, name: add}", r#"{"a":1,"b":2}"#),
         ("input: {a: 3}, tool: {kind: workbook, name: add, input: {b: 4}}", r#"{"a":3,"b":4}"#),
-        ("tool: [{one: {kind: workbook, name: beside}}]", r#"{"a":5}"#),
+        ("tool: [{one: {kind: workbook, name: parallel}}]", r#"{"a":5}"#),
         ("tool: {kind: workbook, name: through}", r#"{"a":1,"b":9}"#),
     ] {
         let ran = run(&format!("{WORKBOOK}workflow: [{{step: start, {step}}}]\n"), "{}").await;

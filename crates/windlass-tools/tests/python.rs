@@ -114,12 +114,18 @@ async fn results_become_json() {
         ("result = [10**30, 1.5, True, None, 1e300]", "[1000000000000000000000000000000,1.5,true,null,1e+300]"),
         (
             "result = {'a': [float('nan')]}",
-            "NotJson python: the result holds NaN or Infinity, which JSON does not have: give None instead",
+            "NotJson python: NotJson: the result holds NaN or Infinity, which JSON does not have: give None instead",
         ),
-        ("result = object()", "NotJson python: the result holds a value of type object, which has no form in JSON"),
-        ("result = []\nresult.append(result)", "NotJson python: the result holds itself, or is nested too deep"),
-        ("result = '\\ud800'", "NotJson python: the result holds text that is not Unicode (a lone surrogate)"),
-        ("result = {(1, 2): 3}", "NotJson python: keys must be str, int, float, bool or None, not tuple"),
+        (
+            "result = object()",
+            "NotJson python: NotJson: the result holds a value of type object, which has no form in JSON",
+        ),
+        (
+            "result = []\nresult.append(result)",
+            "NotJson python: NotJson: the result holds itself, or is nested too deep",
+        ),
+        ("result = '\\ud800'", "NotJson python: NotJson: the result holds text that is not Unicode (a lone surrogate)"),
+        ("result = {(1, 2): 3}", "NotJson python: NotJson: keys must be str, int, float, bool or None, not tuple"),
     ];
     let tool = tool();
     for (code, expected) in table {
@@ -130,16 +136,16 @@ async fn results_become_json() {
 #[tokio::test]
 async fn exceptions_have_a_type_and_a_line() {
     let table = [
-        ("x = 1\n\nraise ValueError('no')", "ValueError python: no (line 3)", "3"),
+        ("x = 1\n\nraise ValueError('no')", "ValueError python: ValueError: no (line 3)", "3"),
         ("def f(d):\n    return d['a']\nresult = f({})", "KeyError python: KeyError: 'a' (line 2)", "2"),
-        ("x = 1\nif x\n", "SyntaxError python: expected ':' (line 2)", "2"),
-        ("x = 1\nreturn nothing", "NameError python: name 'nothing' is not defined (line 2)", "2"),
-        ("def main(a, b):\n    pass", "TypeError python: main() needs a, b; the inputs are: none", "null"),
+        ("x = 1\nif x\n", "SyntaxError python: SyntaxError: expected ':' (line 2)", "2"),
+        ("x = 1\nreturn nothing", "NameError python: NameError: name 'nothing' is not defined (line 2)", "2"),
+        ("def main(a, b):\n    pass", "TypeError python: TypeError: main() needs a, b; the inputs are: none", "null"),
         ("class Mine(Exception): pass\nraise Mine()", "Mine python: Mine (line 2)", "2"),
-        ("import sys\nsys.exit(3)", "SystemExit python: 3 (line 2)", "2"),
+        ("import sys\nsys.exit(3)", "SystemExit python: SystemExit: 3 (line 2)", "2"),
         (
             "import json\njson.loads('{')",
-            "JSONDecodeError python: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) (line 2)",
+            "JSONDecodeError python: JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) (line 2)",
             "2",
         ),
     ];
@@ -162,7 +168,7 @@ async fn exceptions_have_a_type_and_a_line() {
     let outcome = call_tool(&tool, &with_libs("p.basename('/a/b') + os.sep", r#"{"p": "os.path", "os": "os"}"#)).await;
     assert_eq!(to_json(&outcome.output), r#""b/""#);
     let outcome = call_tool(&tool, &with_libs("1", r#"{"x": "no_such_module"}"#)).await;
-    assert_eq!(summary(&outcome), "ModuleNotFoundError python: No module named 'no_such_module'");
+    assert_eq!(summary(&outcome), "ModuleNotFoundError python: ModuleNotFoundError: No module named 'no_such_module'");
 }
 
 #[tokio::test]
@@ -176,10 +182,10 @@ async fn printed_text_is_reported_in_meta() {
     );
     let outcome = call_tool(&tool, &input("print('x' * 50)\nraise OSError('no')", "{}")).await;
     assert_eq!(to_json(&outcome.meta), r#"{"stdout":"xxxxxxxxxxxxxxxxxxxx","stdout_truncated":true}"#);
-    assert_eq!(summary(&outcome), "OSError python: no (line 2)");
+    assert_eq!(summary(&outcome), "OSError python: OSError: no (line 2)");
     assert_eq!(
         summary(&call_tool(&tool, &input("input('?')", "{}")).await),
-        "EOFError python: EOF when reading a line (line 1)"
+        "EOFError python: EOFError: EOF when reading a line (line 1)"
     );
 }
 
@@ -213,7 +219,7 @@ async fn limits_and_missing_programs_are_errors() {
     let tool = PythonTool::new(PythonOptions { max_result_bytes: 100, ..options() });
     assert_eq!(
         summary(&call_tool(&tool, &input("'x' * 200", "{}")).await),
-        "NotJson python: the result has 202 bytes as JSON, more than 100 (`limits.max_python_result_bytes` in windlass.toml)"
+        "NotJson python: NotJson: the result has 202 bytes as JSON, more than 100 (`limits.max_python_result_bytes` in windlass.toml)"
     );
     let none = PythonTool::new(PythonOptions { program: "no-such-python".to_owned(), ..options() });
     let outcome = call_tool(&none, r#"{"code": "1"}"#).await;

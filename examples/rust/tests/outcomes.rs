@@ -13,7 +13,7 @@ fn each_example_prints_the_expected_output() {
             "retry",
             &["--virtual-time"],
             "ada: card (attempt 3)\n\
-             charge failed after 1 attempt: there is no account `bob`\n\
+             charge failed after 1 attempt: NoSuchAccount: there is no account `bob`\n\
              bob: an invoice over 1990 cents (attempt 1)\n",
         ),
         (
@@ -91,7 +91,7 @@ fn the_agent_asks_before_it_deletes() {
         "Done after 4 turns: 42 GB are free\n  \
            1. look around: 10 GB free\n  \
            2. compress logs: 22 GB free\n  \
-           3. delete backups: 22 GB free\n  \
+           3. delete backups: refused: 22 GB free\n  \
            4. compress photos: 42 GB free\n",
     );
     for (verdict, expected) in [("approve", granted), ("refuse", refused)] {

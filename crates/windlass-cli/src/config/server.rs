@@ -297,7 +297,7 @@ mod tests {
             ("[server]\ndrain = 0\n", "duration"),
             ("[server.outbound]\nalow = []\n", "did you mean `allow`"),
             ("[server.outbound]\nallow = [\"10.1.2.3/16\"]\n", "did you mean `10.1.0.0/16`"),
-            ("[server.outbound]\nallow = [\"http://x\"]\n", "leave out the scheme"),
+            ("[server.outbound]\nallow = [\"http://x\"]\n", "omit the scheme"),
             ("[server.outbound]\ndeny = [1]\n", "list of texts"),
             ("[server.agents]\nsandbx = true\n", "did you mean `sandbox`"),
             ("[server]\nagents = 3\n", "must be a section"),

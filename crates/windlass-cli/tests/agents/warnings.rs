@@ -36,7 +36,7 @@ fn cases() -> [Case; 7] {
                 "work started (loop)\n",
                 "work: the judge gave no verdict: ",
                 "work is judged done: it is fine",
-                "warning: 1 of 2 iterations had no verdict",
+                "warning: work: 1 of 2 iterations had no verdict",
             ],
         ),
         (

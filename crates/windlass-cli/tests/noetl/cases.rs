@@ -56,7 +56,7 @@ fn all_cases_have_the_expected_results() {
 fn tests_listed_in_the_readme_exist() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/noetl"));
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a file of these tests");
-    let code = ["cases.rs", "examples.rs", "kills.rs", "side_by_side.rs"].map(read).concat();
+    let code = ["cases.rs", "examples.rs", "kills.rs", "concurrency.rs"].map(read).concat();
     let (page, mut named) = (read("README.md"), 0);
     for row in page.lines().filter(|line| line.starts_with("| ")) {
         let tests = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();

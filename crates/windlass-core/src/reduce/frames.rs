@@ -255,7 +255,7 @@ impl Reducer<'_> {
         let (node_id, node) = (frame.node, self.program.node(frame.node));
         let (started_at, quiet, ended_at) = (frame.started_at, frame.quiet, self.state.now);
         let job = job_of(&frame.body);
-        let output = self.to_reference(ended.output);
+        let output = self.move_to_blob(ended.output);
         // The frames around it, which account for its job, are only found while this frame exists.
         if let Some(job) = job {
             self.account_job(job, None)?;

@@ -131,7 +131,7 @@ impl Reducer<'_> {
     }
 
     /// Replaces a value above the inline limit by a reference.
-    pub(crate) fn to_reference(&mut self, mut value: Value) -> Value {
+    pub(crate) fn move_to_blob(&mut self, mut value: Value) -> Value {
         self.replace_by_reference(&mut value);
         value
     }

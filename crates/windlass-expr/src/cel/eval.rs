@@ -53,7 +53,7 @@ impl<'a> CelEvaluator<'a> {
     pub(crate) fn result(&mut self, root: &CelNode) -> Result<Value, EvalError> {
         let value = self.node(root)?;
         if self.mode == ExpressionMode::Value {
-            let value = self.to_value(&value)?;
+            let value = self.convert(&value)?;
             self.meter.check_size(value.size_up_to(self.meter.max_output_bytes))?;
             return Ok(value);
         }

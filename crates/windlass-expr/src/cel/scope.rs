@@ -103,7 +103,7 @@ impl CelEvaluator<'_> {
         let mut object = Map::with_capacity(3);
         for (name, part) in StepPart::ALL {
             let value = self.part_value(step, part)?;
-            object.insert(interned(name), self.to_value(&value)?);
+            object.insert(interned(name), self.convert(&value)?);
         }
         Ok(Value::map(object))
     }

@@ -395,7 +395,7 @@ impl CelEvaluator<'_> {
             (CelValue::Big(text), other) | (other, CelValue::Big(text)) if other.number().is_some() => {
                 let number = match other {
                     CelValue::Big(other) => Digits::parse(other),
-                    other => self.to_value(other).ok().as_ref().and_then(Digits::from_value),
+                    other => self.convert(other).ok().as_ref().and_then(Digits::from_value),
                 };
                 number == Digits::parse(text)
             }
@@ -442,11 +442,11 @@ impl CelEvaluator<'_> {
     }
 
     /// Converts the value to a [`Value`].
-    pub(crate) fn to_value(&mut self, value: &CelValue) -> Result<Value, EvalError> {
-        self.to_value_at_depth(value, 0)
+    pub(crate) fn convert(&mut self, value: &CelValue) -> Result<Value, EvalError> {
+        self.convert_at_depth(value, 0)
     }
 
-    fn to_value_at_depth(&mut self, value: &CelValue, depth: usize) -> Result<Value, EvalError> {
+    fn convert_at_depth(&mut self, value: &CelValue, depth: usize) -> Result<Value, EvalError> {
         if depth > MAX_DEPTH {
             return Err(too_deep());
         }
@@ -469,13 +469,13 @@ impl CelEvaluator<'_> {
             CelValue::Span(span) => Value::from(span.to_string()),
             CelValue::Type(kind) => Value::from(kind.name()),
             CelValue::List(items) => {
-                let items = items.iter().map(|item| self.to_value_at_depth(item, depth + 1));
+                let items = items.iter().map(|item| self.convert_at_depth(item, depth + 1));
                 Value::list(items.collect::<Result<_, _>>()?)
             }
             CelValue::Map(map) => {
                 let mut object = Map::with_capacity(map.list.len());
                 for (key, value) in &map.list {
-                    let value = self.to_value_at_depth(value, depth + 1)?;
+                    let value = self.convert_at_depth(value, depth + 1)?;
                     match key {
                         CelValue::Str(key) => object.insert(key.clone(), value),
                         CelValue::Uint(key) => object.insert(key.to_string(), value),

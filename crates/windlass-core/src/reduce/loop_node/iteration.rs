@@ -227,7 +227,7 @@ impl Reducer<'_> {
             self.work.unpublished.push(id);
         }
         let result = match &checks.entry {
-            Some(entry) => self.to_reference(entry.clone()),
+            Some(entry) => self.move_to_blob(entry.clone()),
             None => outcome.output.clone(),
         };
         self.collect_result(id, looping.collect, index, result)?;

@@ -139,7 +139,7 @@ impl Reducer<'_> {
         index: u64,
         record: Value,
     ) -> FaultResult {
-        let record = self.to_reference(record);
+        let record = self.move_to_blob(record);
         let chunk_items = self.program.limits.loop_chunk_items;
         let (body, values) = self.loop_and_values(id)?;
         match retention {

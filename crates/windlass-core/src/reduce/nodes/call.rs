@@ -27,7 +27,7 @@ impl Reducer<'_> {
             }
         };
         let input = self.eval(call.input, scope)?;
-        let input = self.to_reference(input);
+        let input = self.move_to_blob(input);
         self.publish_started(id)?;
         let path = self.path(id);
         let number = self.state.next_call;

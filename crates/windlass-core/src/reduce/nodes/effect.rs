@@ -77,7 +77,7 @@ impl Reducer<'_> {
             let (task, path) = (task.label.clone(), self.task_path(id));
             self.publish(path, EventKind::TaskWaiting { task, attempt, until });
         }
-        let input = self.to_reference(next.input.clone());
+        let input = self.move_to_blob(next.input.clone());
         let key = self.set_timer(until, Timer::Alarm(id));
         self.frame_mut(id)?.alarm = Some(key);
         self.hold_or_return_worker(id, next.after)?;

@@ -41,7 +41,7 @@ impl Reducer<'_> {
         reserved: Amounts,
     ) -> FaultResult {
         let path = self.path(id);
-        let input = self.to_reference(input);
+        let input = self.move_to_blob(input);
         let task = self.pipeline_frame(id)?.task;
         let (label, hidden) = (task.label.clone(), task.hidden);
         let Lease { job, lease_epoch, worker } = self.take_lease(id)?;
@@ -197,7 +197,7 @@ impl Reducer<'_> {
         let open = self.state.jobs.get(&job);
         let (path, expected) = (open.map(|open| open.job.path().clone()), open.map(|open| open.job.lease_epoch));
         let (event, reason) = (interned(what), interned("its lease has ended; the report changed nothing"));
-        let refused = EventKind::JobRefused { event, job, reason, lease_epoch: lease_epoch, expected };
+        let refused = EventKind::JobRefused { event, job, reason, lease_epoch, expected };
         self.publish(path.unwrap_or_default(), refused);
     }
 }

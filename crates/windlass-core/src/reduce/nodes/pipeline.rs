@@ -317,7 +317,7 @@ impl<'a> Reducer<'a> {
         if let Some(matched) = &matched {
             self.record_match(id, matched)?;
         }
-        let previous = self.to_reference(previous);
+        let previous = self.move_to_blob(previous);
         self.advance(id, next, previous, outcome)?;
         Ok(())
     }
@@ -363,7 +363,7 @@ impl<'a> Reducer<'a> {
             TaskDecision::Fail { status, error } => {
                 let mut error = error.or_else(|| outcome.error.clone()).unwrap_or_else(|| rule_error(&Value::Null));
                 if error.facts.is_null() {
-                    error.facts = self.to_reference(outcome.facts.clone());
+                    error.facts = self.move_to_blob(outcome.facts.clone());
                 }
                 self.end_pipeline(id, status, previous, Some(error))
             }

@@ -33,7 +33,7 @@ impl Reducer<'_> {
                 ErrorInfo::new("AlreadyReplied", "reply", "the run has replied already, and can do so only once");
             return Err(error.hint("put the replies into branches of which only one is taken"));
         }
-        let stored = RunReply { value: self.to_reference(reply.value), success: reply.success };
+        let stored = RunReply { value: self.move_to_blob(reply.value), success: reply.success };
         self.publish_at(id, EventKind::RunReplied { reply: stored.value.clone(), success: stored.success });
         self.state.reply = Some(stored.clone());
         let value = stored.value.clone();

@@ -37,7 +37,7 @@ impl Reducer<'_> {
         match &suspension.waits_for {
             SuspendedOn::Checkpoint(value) => {
                 // The worker is resting and continues under the same lease.
-                let value = self.to_reference(value.clone());
+                let value = self.move_to_blob(value.clone());
                 self.record_wait_result(id, WaitResult { waited_for: "checkpoint".into(), value, error: None })?;
                 self.state.agenda.push_back(AgendaItem::Task(id));
             }
@@ -73,7 +73,7 @@ impl Reducer<'_> {
 
     /// Opens the call of a child run. Each wait of each attempt of the task has its own child run.
     fn open_child_call(&mut self, id: FrameId, definition: Arc<str>, input: Value) -> FaultResult<u64> {
-        let input = self.to_reference(input);
+        let input = self.move_to_blob(input);
         let path = self.task_path(id);
         let generation = self.frame(id)?.generation;
         let PipelinePosition { body, .. } = self.pipeline_frame(id)?;

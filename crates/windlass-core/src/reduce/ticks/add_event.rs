@@ -85,7 +85,7 @@ impl Reducer<'_> {
         self.state.run.parent = origin.map(|origin| origin.parent.clone());
         self.state.run.trace = origin.map(|origin| origin.trace.clone());
         self.state.output_node = origin.and_then(|origin| origin.output_node.clone());
-        self.state.run.input = self.to_references(input.clone());
+        self.state.run.input = self.move_parameters_to_blobs(input.clone());
         self.state.run.trigger_metadata = trigger_metadata.clone();
         self.state.run.started_at = self.state.now;
         let definition = self.program.plan.name.clone();
@@ -98,7 +98,7 @@ impl Reducer<'_> {
         self.publish("".into(), requested);
         match self.program.parameters_with_defaults(input, defaults) {
             Ok(parameters) => {
-                self.state.run.parameters = self.to_references(parameters);
+                self.state.run.parameters = self.move_parameters_to_blobs(parameters);
                 self.publish("".into(), EventKind::WorkflowStarted { definition });
                 self.arm_run_timeout();
                 if self.program.plan.parameters.iter().any(|parameter| parameter.computed.is_some()) {
@@ -129,7 +129,7 @@ impl Reducer<'_> {
                     given.map_or(default.clone(), |given| merge_deep(&default, &given))
                 }
             };
-            let value = self.to_reference(value);
+            let value = self.move_to_blob(value);
             let mut all = self.state.run.parameters.as_map().cloned().unwrap_or_default();
             all.insert(parameter.name.clone(), value);
             self.state.run.parameters = Value::map(all);
@@ -138,10 +138,10 @@ impl Reducer<'_> {
     }
 
     /// Replaces large parameters by references. Merged ones arrive complete, however large they are.
-    fn to_references(&mut self, parameters: Value) -> Value {
+    fn move_parameters_to_blobs(&mut self, parameters: Value) -> Value {
         let merged = |name: &Arc<str>| self.program.plan.parameters.iter().any(|own| own.merge && own.name == *name);
         let Some(map) = parameters.as_map().filter(|map| map.keys().any(merged)) else { return parameters };
-        Value::object(map.iter().map(|(name, value)| (name.clone(), self.to_reference(value.clone()))))
+        Value::object(map.iter().map(|(name, value)| (name.clone(), self.move_to_blob(value.clone()))))
     }
 
     fn end_before_start(&mut self, error: ErrorInfo) {

@@ -150,7 +150,7 @@ impl Reducer<'_> {
         self.state.mail.numbers += 1;
         let id: Arc<str> = format!("msg-{}", self.state.mail.numbers).into();
         let mut complete: Map =
-            mail.iter().map(|(name, value)| (name.clone(), self.to_reference(value.clone()))).collect();
+            mail.iter().map(|(name, value)| (name.clone(), self.move_to_blob(value.clone()))).collect();
         complete.insert("id", id.clone());
         complete.insert("from", from.clone());
         complete.insert("at", self.now().to_string());

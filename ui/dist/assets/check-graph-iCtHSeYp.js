@@ -1,1 +1,0 @@
-import{y as e}from"./status-B0EkJeV4.js";import{t}from"./graph-eYshFBMy.js";var n=e();function r({graph:e}){return(0,n.jsx)(`div`,{className:`graph-box`,children:(0,n.jsx)(t,{graph:e})})}export{r as default};
