@@ -134,7 +134,7 @@ fn limits_beyond_the_system_limits_are_rejected() {
 #[test]
 fn non_lists_and_overlong_lists_are_rejected() {
     let with = |source: &str, max_loop_items: u64| {
-        let limits = Limits { max_loop_items: max_loop_items, ..Limits::default() };
+        let limits = Limits { max_loop_items, ..Limits::default() };
         let program = looped_with(limits, |b, id| {
             let items = b.expr(source);
             each(items, 1, b.evaluate(id, "body", "0"))
@@ -770,7 +770,7 @@ fn a_long_computation_is_cut_into_slices_with_the_same_result() {
             });
             repeat(5, body)
         });
-        let program = b.load_with(Limits { slice_iterations: slice_iterations, slice_items, ..Limits::default() });
+        let program = b.load_with(Limits { slice_iterations, slice_items, ..Limits::default() });
         let sim = ran(&program);
         (
             sim.output(),

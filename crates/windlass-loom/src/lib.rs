@@ -7,8 +7,7 @@
 //! - `parameters`, `triggers`, `statics`: the other parts of a file
 //! - `actions`: one action; `graph`: runAfter
 //! - one module per group of actions: `loops`, `foreach`, `branches`, `blocks`, `data`, `http`, `activities`,
-//! `calls`,
-//!   `replies`, `variables`, `timing`, `retry`
+//!   `calls`, `replies`, `variables`, `timing`, `retry`
 //! - `connectors`: unsupported services
 //! - `bounds`: extensions of loops
 //! - `checks`, `order`, `records`, `unused_outputs`, `warnings`: checks after the whole file is read

@@ -6,12 +6,10 @@
 //!
 //! - `playbook`: the file around the steps; `workload`: its inputs; `steps`: one step; `form`: the common form
 //! - `eval`, `policy`, `retry`: the rules of the three spellings; `sinks`; `loops`, `arcs`, `writes`, `amounts`:
-//! shared
-//!   parts
+//!   shared parts
 //! - `tasks`: one task; `tools`: its kind and its inputs, one module per kind
 //! - `keychain`: secrets by name; `outputs`: selection of results; `key_support`: supported, ineffective and
-//! unsupported
-//!   keys
+//!   unsupported keys
 //! - `emit`: from the form to nodes; `names`: names in templates; `dialect`: registration of the dialect
 
 mod amounts;

@@ -168,7 +168,7 @@ impl RunWorkers {
             tool: job.tool,
             definition: self.definition.clone(),
             job: number,
-            lease_epoch: lease_epoch,
+            lease_epoch,
             input,
             key: codec::effect_key(&self.run, &job.key).into(),
             attempt: job.attempt,

@@ -161,7 +161,7 @@ model:
         assert_eq!(model_reply(&service, &headers, &body).await, format!("\"{expected}\""), "{headers:?} {body}");
     }
     let none = model_reply(&service, &step("review", "step", "3"), &plain("x")).await;
-    assert!(none.contains("fits step `review`, role `step`, turn 3, attempt 2"), "{none}");
+    assert!(none.contains("matches step `review`, role `step`, turn 3, attempt 2"), "{none}");
     // A repeated request belongs to the same execution; another key means that the step runs again.
     let keyed = |key| [&step("review[1].check", "step", "1")[..], &[("Idempotency-Key", key)]].concat();
     for (key, expected) in [("a", "first"), ("a", "first"), ("b", "the second time"), ("a", "first")] {

@@ -63,7 +63,7 @@ async fn every_redirect_is_checked_as_the_first_address() {
     let outcome = call_tool(&http, r#"{"uri": "http://u:p@127.0.0.1:1/?q=1"}"#).await;
     assert_eq!(
         &*error(&outcome).message,
-        "GET http://127.0.0.1:1/?…: `127.0.0.1` is not public: it is this machine itself"
+        "GET http://127.0.0.1:1/?…: `127.0.0.1` is not public: it is this machine (loopback)"
     );
     let hint = error(&outcome).hint.clone().unwrap();
     assert_eq!(&*hint, "allow = [\"127.0.0.1:1\"] under [server.outbound] in windlass.toml opens it");

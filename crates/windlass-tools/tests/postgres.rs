@@ -30,7 +30,7 @@ fn tool() -> PostgresTool {
     let known = NamedCredentials::new(move |name| match name {
         "WINDLASS_AUTH_POSTGRES" | "WINDLASS_AUTH_PG_MAIN" => Some(server.url()),
         "WINDLASS_AUTH_WRONG" => Some(server.url().replace("tests@", "canary-password@")),
-        "WINDLASS_AUTH_UNREACHABLE" => Some("postgres://u:canary-password@127.0.0.1:1/x?sslmode=disable".to_owned()),
+        "WINDLASS_AUTH_MISSING" => Some("postgres://u:canary-password@127.0.0.1:1/x?sslmode=disable".to_owned()),
         "WINDLASS_AUTH_BROKEN" => Some("canary-password :// what".to_owned()),
         "WINDLASS_AUTH_PARTS" => {
             let port = server.port();

@@ -3,11 +3,12 @@
 //! Both are checked out below `target/compare` and built in release mode. Three things are compared:
 //!
 //! 1. **Rates** of benchmarks of `cargo xtask bench` in a short form, from interleaved pairs (A B, B A, …), so that a
-//! busy neighbour disturbs both alike. A benchmark fails if its median ratio is below [`MIN_RATIO`] and the 95 %
-//! interval excludes 1. 2. **Instructions** of deterministic single-threaded work under callgrind: they do not depend
-//! on the machine's load. More than [`MAX_INSTRUCTIONS`] times as many fail. 3. **Syncs and writes** of W1 and W2,
-//! counted by strace. They must be equal. How many records of W2 share a sync depends on timing, so each is counted
-//! several times, and two counts are equal if their ranges overlap.
+//!    busy neighbour disturbs both alike. A benchmark fails if its median ratio is below [`MIN_RATIO`] and the 95 %
+//!    interval excludes 1.
+//! 2. **Instructions** of deterministic single-threaded work under callgrind: they do not depend on the machine's load.
+//!    More than [`MAX_INSTRUCTIONS`] times as many fail.
+//! 3. **Syncs and writes** of W1 and W2, counted by strace. They must be equal. How many records of W2 share a sync
+//!    depends on timing, so each is counted several times, and two counts are equal if their ranges overlap.
 //!
 //! In every ratio A is REV and B is HEAD: a rate above 1 is faster than REV, instructions below 1 are fewer.
 

@@ -164,7 +164,7 @@ fn added_trigger(definition: Arc<Definition>, trigger: &str, settings: &StoredTr
         schedule: Schedule::cron(&cron.cron, cron.time_zone.as_deref()).and_then(Schedule::if_ever_fires),
         enabled: definition.enabled && settings.enabled,
         catch_up: settings.catch_up.unwrap_or_default(),
-        active_since: active_since,
+        active_since,
         cron: Some(cron.clone()),
         definition,
     })

@@ -171,7 +171,7 @@ async fn an_abandoned_lease_request_takes_no_job() {
 #[tokio::test(start_paused = true)]
 async fn a_worker_needs_a_token() {
     let server = server();
-    for path in ["lease", "heartbeat", "progress", "complete", "fail", "leave"] {
+    for path in ["lease", "heartbeat", "progress", "complete", "fail", "deregister"] {
         let (status, _) =
             server.request("POST", &format!("/worker/{path}"), "wl_unknown", &json!({"worker": "w"})).await;
         assert_eq!(status.as_u16(), 401, "{path}");
@@ -195,7 +195,7 @@ async fn a_token_without_the_worker_scope_gets_no_job() {
             "fail",
             json!({"worker": "w", "run": "r", "job": 0, "lease_epoch": 0, "error": {"code": "X", "message": "x"}}),
         ),
-        ("leave", json!({"worker": "w"})),
+        ("deregister", json!({"worker": "w"})),
     ];
     for scope in [TokenScope::Read, TokenScope::Run, TokenScope::Control] {
         let token = server.token(scope);
