@@ -531,11 +531,11 @@ export const CASES = {
   async "a definition is checked while typing, corrected and registered"({ page, open }) {
     await open("/check");
     const text = DEFINITIONS.rows.replace('"rows"', '"typed"').replace("greaterOrEquals", "greaterOrEqual");
-    await page.getByLabel("Definition").fill(text);
+    await page.getByLabel("Definition", { exact: true }).fill(text);
     await page.getByText("1 problem").waitFor();
     await page.locator(".annotation", { hasText: "did you mean" }).waitFor();
     equal(await button(page, "Register").isDisabled(), true, "an invalid definition cannot be registered");
-    await page.getByLabel("Definition").fill(text.replace("greaterOrEqual", "greaterOrEquals"));
+    await page.getByLabel("Definition", { exact: true }).fill(text.replace("greaterOrEqual", "greaterOrEquals"));
     await page.getByText("The definition is valid").waitFor();
     await tab(page, "Graph").click();
     await page.locator(".box.loop").first().waitFor();
@@ -546,16 +546,16 @@ export const CASES = {
   async "a sample of each dialect is valid; a problem links to its line"({ page, open }) {
     for (const dialect of ["Loom", "NoETL", "zenflow"]) {
       await open("/check");
-      await page.getByLabel("Definition").fill("");
+      await page.getByLabel("Definition", { exact: true }).fill("");
       await page.locator(".samples").getByRole("button", { name: dialect }).click();
       await page.getByText(`The definition is valid, ${dialect.toLowerCase()}`).waitFor();
     }
-    await page.getByLabel("Definition").fill(DEFINITIONS.rows.replace("greaterOrEquals", "greaterOrEqual"));
+    await page.getByLabel("Definition", { exact: true }).fill(DEFINITIONS.rows.replace("greaterOrEquals", "greaterOrEqual"));
     await page.locator(".annotation", { hasText: "did you mean" }).waitFor();
     await page.locator(".problem-list").getByRole("button").first().click();
-    const line = await page.getByLabel("Definition").evaluate((area) => area.value.slice(0, area.selectionStart).split("\n").length);
+    const line = await page.getByLabel("Definition", { exact: true }).evaluate((area) => area.value.slice(0, area.selectionStart).split("\n").length);
     holds(DEFINITIONS.rows.split("\n")[line - 1].includes("greaterOrEquals"), `line ${line}`);
-    await page.getByLabel("Definition").fill("");
+    await page.getByLabel("Definition", { exact: true }).fill("");
   },
 
   async "an approval: the form, problems by field, and the answer"({ page, open, start }) {
