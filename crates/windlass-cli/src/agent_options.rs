@@ -116,6 +116,7 @@ fn absolute_model(model: &str) -> Result<String, CliFailure> {
     match Path::new(file).canonicalize() {
         Ok(path) => Ok(format!("{SCRIPTED}{}", path.display())),
         Err(error) => Err(CliFailure::usage(format!("the script {file} cannot be read: {error}"))
+            .code("WND-2520")
             .hint("--model scripted:FILE names a script of replies; docs/models.md shows one")),
     }
 }

@@ -9,6 +9,7 @@ use windlass_agents::{
     McpServer, PermissionPolicy, ProtectedPaths, TerminalPrompt, ToolRegistry, ToolSpec,
 };
 use windlass_core::ErrorInfo;
+use windlass_errors::for_run_error;
 use windlass_runtime::{Tool, ToolCall, ToolFuture, Tools};
 use windlass_syntax::{did_you_mean, format_names, nearest};
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
@@ -100,7 +101,8 @@ pub(crate) fn check_model(settings: &CliSettings) -> Result<(), CliFailure> {
     let Some(model) = settings.agent_options.model.as_deref() else { return Ok(()) };
     chat_options(settings).check(Some(model)).map_err(|error| {
         let hint = error_hint(&error);
-        CliFailure::usage(error.message.to_string()).location("--model").hint(hint)
+        let code = for_run_error(&error.code, &error.kind);
+        CliFailure::usage(error.message.to_string()).code(code).location("--model").hint(hint)
     })
 }
 

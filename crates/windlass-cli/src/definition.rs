@@ -6,7 +6,7 @@ use std::path::Path;
 use windlass_core::Limits;
 use windlass_syntax::SourceText;
 
-use crate::failure::CliFailure;
+use crate::failure::{CliFailure, codes};
 use crate::standard_project;
 
 /// The name of standard input in messages.
@@ -17,8 +17,9 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<SourceText, CliFailur
     let name = if is_stdin(path) { STDIN.to_owned() } else { path.display().to_string() };
     // One byte more than allowed is enough for the parser to report that the definition is too large.
     let max_bytes = limits.max_definition_bytes as u64 + 1;
-    let failed =
-        |error: std::io::Error| CliFailure::usage(format!("could not read the definition: {error}")).location(&name);
+    let failed = |error: std::io::Error| {
+        CliFailure::usage(format!("could not read the definition: {error}")).code(codes::UNREADABLE).location(&name)
+    };
     let mut bytes = Vec::new();
     match is_stdin(path) {
         true => std::io::stdin().take(max_bytes).read_to_end(&mut bytes).map_err(failed)?,
@@ -26,8 +27,9 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<SourceText, CliFailur
             // Opening a pipe waits for a writer, and a device may never end. Reading a folder reports an error itself.
             let about = std::fs::metadata(path).map_err(failed)?;
             if !about.is_file() && !about.is_dir() {
-                let failure =
-                    CliFailure::usage("could not read the definition: it is not a regular file").location(&name);
+                let failure = CliFailure::usage("could not read the definition: it is not a regular file")
+                    .code(codes::UNREADABLE)
+                    .location(&name);
                 return Err(failure.hint("`-` reads it from standard input"));
             }
             let file = std::fs::File::open(path).map_err(failed)?;
@@ -42,6 +44,7 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<SourceText, CliFailur
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
             return Err(CliFailure::usage(format!("the definition is not UTF-8 text: byte {at} begins no character"))
+                .code(codes::UNREADABLE)
                 .location(&name)
                 .hint("save it as UTF-8"));
         }

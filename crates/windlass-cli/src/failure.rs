@@ -33,12 +33,44 @@ impl From<CliExit> for ExitCode {
     }
 }
 
-/// The problem code of a file that cannot be read: the file itself is the problem, not its content.
-const UNREADABLE: &str = "unreadable";
+/// The error codes of commands. Errors of runs, stores and definitions have their own.
+pub(crate) mod codes {
+    /// A file with a definition cannot be read: the file itself is the problem, not its content.
+    pub(crate) const UNREADABLE: &str = "WND-0002";
+    pub(crate) const UNREADABLE_SETTINGS: &str = "WND-1500";
+    pub(crate) const SETTINGS_SYNTAX: &str = "WND-1501";
+    pub(crate) const UNKNOWN_SETTING: &str = "WND-1502";
+    pub(crate) const SETTING: &str = "WND-1503";
+    pub(crate) const LIMITS: &str = "WND-1504";
+    pub(crate) const DUPLICATE_DEFINITION: &str = "WND-1525";
+    pub(crate) const NO_DEFINITIONS: &str = "WND-1526";
+    pub(crate) const UNREACHABLE_SERVER: &str = "WND-1527";
+    pub(crate) const NO_TOKEN: &str = "WND-1528";
+    pub(crate) const INPUT: &str = "WND-1530";
+    pub(crate) const UNUSED_INPUT: &str = "WND-1531";
+    pub(crate) const RUN_ID: &str = "WND-1532";
+    pub(crate) const TRIGGER: &str = "WND-1533";
+    /// Wrong usage without a code of its own.
+    pub(crate) const USAGE: &str = "WND-1590";
+    pub(crate) const REPLAY: &str = "WND-2601";
+    pub(crate) const BUSY_STORE: &str = "WND-2606";
+    pub(crate) const NO_SUCH_RUN: &str = "WND-2610";
+    pub(crate) const RUN_ENDED: &str = "WND-2613";
+    pub(crate) const MISSING_TOOLS: &str = "WND-2614";
+    pub(crate) const TOKEN_REJECTED: &str = "WND-3001";
+    pub(crate) const CONFLICT: &str = "WND-3004";
+    pub(crate) const INVALID_DEFINITION: &str = "WND-3007";
+    pub(crate) const SERVER: &str = "WND-3099";
+
+    /// Codes whose page says no more than the message.
+    pub(crate) const GENERIC: [&str; 2] = [USAGE, INVALID_DEFINITION];
+}
 
 #[derive(Debug)]
 pub(crate) struct CliFailure {
     exit: CliExit,
+    /// Such as `WND-1590`; `windlass explain` has its page.
+    code: &'static str,
     /// `None` prints nothing: the reader of our output has gone.
     message: Option<String>,
     location: Option<String>,
@@ -49,16 +81,33 @@ pub(crate) struct CliFailure {
 
 impl CliFailure {
     pub(crate) fn new(exit: CliExit, message: impl Into<String>) -> CliFailure {
-        CliFailure { exit, message: Some(message.into()), location: None, hint: None, problems: None }
+        let code = if exit == CliExit::Invalid { codes::INVALID_DEFINITION } else { codes::USAGE };
+        CliFailure { exit, code, message: Some(message.into()), location: None, hint: None, problems: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> CliFailure {
         CliFailure::new(CliExit::Usage, message)
     }
 
+    /// A setting with a wrong value.
+    pub(crate) fn setting(message: impl Into<String>) -> CliFailure {
+        CliFailure::usage(message).code(codes::SETTING)
+    }
+
+    /// Input on the command line that cannot be used.
+    pub(crate) fn input(message: impl Into<String>) -> CliFailure {
+        CliFailure::usage(message).code(codes::INPUT)
+    }
+
+    #[must_use]
+    pub(crate) fn code(mut self, code: &'static str) -> CliFailure {
+        self.code = code;
+        self
+    }
+
     /// A failure without a message: everything was printed already, or the reader has gone.
     pub(crate) fn silent(exit: CliExit) -> CliFailure {
-        CliFailure { exit, message: None, location: None, hint: None, problems: None }
+        CliFailure { exit, code: codes::USAGE, message: None, location: None, hint: None, problems: None }
     }
 
     #[must_use]
@@ -82,13 +131,15 @@ impl CliFailure {
     /// Reports a file that could not be read in the form of the problems of other files.
     pub(crate) fn report(&self, file: &Path) -> DiagnosticReport {
         let (file, message) = (file.display().to_string(), self.message().to_owned());
-        let (code, severity, hint) = (UNREADABLE, Severity::Error, self.hint.clone());
-        DiagnosticReport { code, severity, message, file, line: 0, column: 0, end_line: 0, end_column: 0, hint }
+        let (code, severity, hint) = (self.code, Severity::Error, self.hint.clone());
+        let (line, column, end_line, end_column) = (0, 0, 0, 0);
+        DiagnosticReport { code, name: None, severity, message, file, line, column, end_line, end_column, hint }
     }
 
-    /// The JSON output of a failed command: `{"error": {message, where?, hint?, problems?}}`.
+    /// The JSON output of a failed command: `{"error": {code, message, where?, hint?, problems?}}`.
     pub(crate) fn to_value(&self) -> Option<serde_json::Value> {
         let mut error = serde_json::Map::new();
+        error.insert("code".to_owned(), self.code.into());
         error.insert("message".to_owned(), self.message.as_ref()?.trim_end().into());
         let more = [("where", &self.location), ("hint", &self.hint)];
         for (key, text) in more {
@@ -108,12 +159,15 @@ impl CliFailure {
 
     pub(crate) fn show(&self) {
         let Some(message) = &self.message else { return };
-        let mut text = format!("error: {}\n", message.trim_end());
+        let mut text = format!("error[{}]: {}\n", self.code, message.trim_end());
         if let Some(place) = &self.location {
             text.push_str(&format!("  where: {place}\n"));
         }
         if let Some(hint) = &self.hint {
             text.push_str(&format!("  hint: {hint}\n"));
+        }
+        if !codes::GENERIC.contains(&self.code) {
+            text.push_str(&format!("  details: windlass explain {}\n", self.code));
         }
         // There is nowhere else to report a failure of stderr.
         let _ = std::io::stderr().write_all(crate::out::escape_terminal_controls(&text).as_bytes());
@@ -123,7 +177,7 @@ impl CliFailure {
 impl From<StoreError> for CliFailure {
     fn from(error: StoreError) -> CliFailure {
         let hint = error.hint.unwrap_or_else(|| store_hint(error.kind).to_owned());
-        let failure = CliFailure::usage(error.message).hint(hint);
+        let failure = CliFailure::usage(error.message).code(error.kind.code()).hint(hint);
         match error.file {
             Some(file) => failure.location(file.display().to_string()),
             None => failure,
@@ -145,8 +199,8 @@ fn store_hint(kind: StoreErrorKind) -> &'static str {
 
 impl From<RuntimeError> for CliFailure {
     fn from(error: RuntimeError) -> CliFailure {
-        let message = error.to_string();
-        match error {
+        let (code, message) = (error.code(), error.to_string());
+        let failure: CliFailure = match error {
             RuntimeError::Store(error) => error.into(),
             RuntimeError::NoSuchRun(_) => {
                 CliFailure::usage(message).hint("`windlass list` shows the runs of the store")
@@ -202,7 +256,8 @@ impl From<RuntimeError> for CliFailure {
             | RuntimeError::JournalConflict(_)
             | RuntimeError::CancelledBeforeStart(_)
             | RuntimeError::CallDepth { .. } => CliFailure::new(CliExit::Failed, message),
-        }
+        };
+        failure.code(code)
     }
 }
 

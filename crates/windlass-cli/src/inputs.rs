@@ -10,7 +10,7 @@ use windlass_value::{Map, Value, parse_json};
 use crate::args;
 use crate::definition::is_stdin;
 use crate::dialects::registry;
-use crate::failure::CliFailure;
+use crate::failure::{CliFailure, codes};
 
 /// Checks that standard input is used only once. Must be called before anything reads it.
 pub(crate) fn check_stdin(args: &args::RunArgs) -> Result<(), CliFailure> {
@@ -20,7 +20,7 @@ pub(crate) fn check_stdin(args: &args::RunArgs) -> Result<(), CliFailure> {
         args.input_file.as_deref().is_some_and(is_stdin),
     ];
     if from_stdin.into_iter().filter(|wants| *wants).count() > 1 {
-        return Err(CliFailure::usage("standard input can be read only once").hint("put one of the two into a file"));
+        return Err(CliFailure::input("standard input can be read only once").hint("put one of the two into a file"));
     }
     Ok(())
 }
@@ -44,7 +44,9 @@ pub(crate) fn gather(args: &args::RunArgs, parameters: &[Parameter]) -> Result<V
 /// Returns warnings about inputs that the definition does not use.
 pub(crate) fn unused_input_warnings(plan: &Plan, input: &Value) -> Vec<String> {
     let warnings = registry().for_plan(plan).check_input(plan, input).into_iter();
-    warnings.map(|InputWarning { message, hint }| format!("warning: {message}\n  hint: {hint}")).collect()
+    warnings
+        .map(|InputWarning { message, hint }| format!("warning[{}]: {message}\n  hint: {hint}", codes::UNUSED_INPUT))
+        .collect()
 }
 
 fn read(path: &Path) -> Result<String, CliFailure> {
@@ -54,12 +56,12 @@ fn read(path: &Path) -> Result<String, CliFailure> {
         false => std::fs::read_to_string(path),
     };
     done.map_err(|error| {
-        CliFailure::usage(format!("could not read the input: {error}")).location(path.display().to_string())
+        CliFailure::input(format!("could not read the input: {error}")).location(path.display().to_string())
     })
 }
 
 pub(crate) fn parse_input(text: &str, location: &str) -> Result<Value, CliFailure> {
-    parse_json(text).map_err(|error| CliFailure::usage(error.to_string()).location(location))
+    parse_json(text).map_err(|error| CliFailure::input(error.to_string()).location(location))
 }
 
 /// Builds an answer from a whole value and single properties. Returns `None` if neither is given.
@@ -76,7 +78,7 @@ fn parse_assignments(set: &[String], parameters: &[Parameter], given: Option<&Ma
     let mut map = Map::new();
     for pair in set {
         let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(CliFailure::usage(format!("--set takes key=value; `{pair}` has no key or no `=`")));
+            return Err(CliFailure::input(format!("--set takes key=value; `{pair}` has no key or no `=`")));
         };
         let value = parse_json(value).unwrap_or_else(|_| Value::from(value));
         match parameter_path(key, parameters) {
@@ -126,7 +128,7 @@ fn merge(whole: &mut Option<Value>, part: Value) -> Result<(), CliFailure> {
             let message =
                 format!("an input of kind {} cannot be merged with one of kind {}", before.kind(), after.kind());
             return Err(
-                CliFailure::usage(message).hint("give an object, or only one of --input-file, --input and --set")
+                CliFailure::input(message).hint("give an object, or only one of --input-file, --input and --set")
             );
         }
     };

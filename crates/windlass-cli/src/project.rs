@@ -11,6 +11,7 @@ use windlass_runtime::RuntimeEngine;
 use windlass_syntax::{Diagnostic, DiagnosticReport, Diagnostics, Severity, SourceText, Span, nearest};
 use windlass_value::BlobHash;
 
+use crate::commands::check::explain_command;
 use crate::config::{CliSettings, ConfiguredTarget};
 use crate::definition;
 use crate::dialects::{file_context, registry};
@@ -66,7 +67,12 @@ impl Project {
                 let what = if errors == 1 { "1 problem".to_owned() } else { format!("{errors} problems") };
                 let reports: Vec<DiagnosticReport> =
                     self.diagnostics.iter().flat_map(|(source, found)| found.reports(source)).collect();
-                Err(CliFailure::new(CliExit::Invalid, format!("{} has {what}", source.name)).problems(&reports))
+                let failure = CliFailure::new(CliExit::Invalid, format!("{} has {what}", source.name));
+                let failure = failure.problems(&reports);
+                Err(match explain_command(found) {
+                    Some(command) => failure.hint(format!("`{command}` explains the first one")),
+                    None => failure,
+                })
             }
         }
     }

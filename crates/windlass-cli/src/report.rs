@@ -5,6 +5,7 @@ use std::sync::Arc;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, LoopEndReason, LoopSummary, Status};
 use windlass_dialect::{ReportDetail, ReportEntry, ReportSection};
+use windlass_errors::for_run_error;
 use windlass_runtime::inspect::{LoopDetailsByStep, defined_max_iterations, loop_details, source_span, with_run_hint};
 use windlass_runtime::{FinalReport, RuntimeError, StepReport, resolve};
 use windlass_store::StoreRead;
@@ -84,6 +85,9 @@ impl<'a> EndedRun<'a> {
         self.report.to_value().iter().for_each(|(key, value)| {
             map.insert(key.clone(), value.clone());
         });
+        if let Some(error) = &self.report.error {
+            map.insert("error", error_with_reference(error));
+        }
         Value::map(map)
     }
 
@@ -122,18 +126,32 @@ impl<'a> EndedRun<'a> {
     }
 
     fn error(&self, error: &ErrorInfo, global: &GlobalArgs) -> String {
-        let mut lines = vec![format!("error: {} [{}]", error.message, error.code)];
+        let code = for_run_error(&error.code, &error.kind);
+        let mut lines = vec![format!("error[{code}]: {} [{}]", error.message, error.code)];
         if !error.path.is_empty() {
             let line = line_of(self.plan, &error.path).map(|line| format!(", line {line} of the definition"));
             lines.push(format!("  where: {}{}", error.path, line.unwrap_or_default()));
         }
         lines.extend(error.hint.as_ref().map(|hint| format!("  hint: {hint}")));
+        lines.push(format!("  details: windlass explain {code}"));
         lines.push(match self.ephemeral {
             true => "  next: run it without --ephemeral, then `windlass events last` shows what happened".to_owned(),
             false => format!("  next: {}", stores::command(global, &format!("events {}", self.run))),
         });
         lines.join("\n")
     }
+}
+
+/// Returns an error with the code of its page.
+fn error_with_reference(error: &ErrorInfo) -> Value {
+    let mut map = Map::new();
+    if let Value::Map(fields) = error.to_value() {
+        fields.iter().for_each(|(key, value)| {
+            map.insert(key.clone(), value.clone());
+        });
+    }
+    map.insert("reference", for_run_error(&error.code, &error.kind));
+    Value::map(map)
 }
 
 fn line_of(plan: &Plan, path: &str) -> Option<usize> {

@@ -9,7 +9,7 @@ use windlass_syntax::nearest;
 
 use crate::args::GlobalArgs;
 use crate::dialects::registry;
-use crate::failure::CliFailure;
+use crate::failure::{CliFailure, codes};
 use crate::trust;
 
 const DEFAULT_DIRECTORY: &str = ".windlass";
@@ -47,8 +47,11 @@ pub(crate) fn find(store: &dyn Store, run_ref: &str) -> Result<RunRow, CliFailur
             newest = Some(row).filter(|row| row.parent.is_none());
             newest.is_none()
         })?;
-        return newest
-            .ok_or_else(|| CliFailure::usage("there is no run in this store").hint("`windlass run FILE` creates one"));
+        return newest.ok_or_else(|| {
+            CliFailure::usage("there is no run in this store")
+                .code(codes::NO_SUCH_RUN)
+                .hint("`windlass run FILE` creates one")
+        });
     }
     let mut matching = Vec::new();
     let mut others = Vec::new();
@@ -71,7 +74,7 @@ pub(crate) fn find(store: &dyn Store, run_ref: &str) -> Result<RunRow, CliFailur
 }
 
 fn no_such_run(run_ref: &str, others: &[Arc<str>]) -> CliFailure {
-    let failure = CliFailure::usage(format!("there is no run `{run_ref}` in this store"));
+    let failure = CliFailure::usage(format!("there is no run `{run_ref}` in this store")).code(codes::NO_SUCH_RUN);
     match nearest(run_ref, others.iter().map(|run| &**run)) {
         Some(near) => failure.hint(format!("did you mean `{near}`? `windlass list` shows the runs of the store")),
         None => failure.hint("`windlass list` shows the runs of the store"),

@@ -12,7 +12,7 @@ use windlass_tools::{
 
 use crate::agents::{self, AgentToolOptions};
 use crate::config::{CliSettings, ConfiguredTarget};
-use crate::failure::CliFailure;
+use crate::failure::{CliFailure, codes};
 
 /// The names of the built-in tools. Activities come from the settings.
 pub(crate) fn names() -> Vec<&'static str> {
@@ -93,11 +93,14 @@ pub(crate) fn check_tools(plan: &Plan, settings: &CliSettings) -> Result<(), Cli
     if let Some(tool) = called.into_iter().find(|tool| !known(tool)) {
         let hint = "give the settings that it was started with: windlass.toml beside the store, or --config FILE; if it is a \
                     function in Rust, resume the run in the program that has it";
-        return Err(CliFailure::usage(format!("the run calls `{tool}`, which the settings do not name")).hint(hint));
+        return Err(CliFailure::usage(format!("the run calls `{tool}`, which the settings do not name"))
+            .code(codes::MISSING_TOOLS)
+            .hint(hint));
     }
     match unknown_definition(plan) {
         None => Ok(()),
         Some(name) => Err(CliFailure::usage(format!("the run calls the definition `{name}`, which no file provides"))
+            .code(codes::MISSING_TOOLS)
             .hint("it is part of the program that started the run: resume the run there")),
     }
 }

@@ -63,6 +63,54 @@ pub fn lookup(text: &str) -> Vec<&'static ErrorCode> {
     all().iter().filter(matches).collect()
 }
 
+/// Returns the entry of a code such as `WND-2001`.
+pub fn find(code: &str) -> Option<&'static ErrorCode> {
+    all().binary_search_by(|entry| entry.code.cmp(code)).ok().map(|at| &all()[at])
+}
+
+/// The first code of runs; those below are about definitions, settings and commands.
+const FIRST_OF_RUNS: &str = "WND-2000";
+
+/// The first code of workflows in Rust, and the first one after them.
+const OF_RUST_WORKFLOWS: (&str, &str) = ("WND-1400", "WND-1500");
+
+/// Codes of errors whose name comes from somebody else: an HTTP status, an SQLSTATE, a Python class, an exit code. The
+/// kind of the error says which.
+const BY_KIND: &[(&str, &str)] = &[
+    ("cancelled", "WND-2105"),
+    ("connection", "WND-2402"),
+    ("duckdb", "WND-2434"),
+    ("expression", "WND-2201"),
+    ("http", "WND-2401"),
+    ("pg", "WND-2433"),
+    ("python", "WND-2441"),
+    ("rule", "WND-2120"),
+    ("shell", "WND-2450"),
+    ("sqlite", "WND-2432"),
+    ("step", "WND-2124"),
+    ("terminate", "WND-2121"),
+    ("timeout", "WND-2104"),
+];
+
+/// The code of errors of unknown kinds: remote workers choose both name and kind.
+const OF_REMOTE_WORKERS: &str = "WND-2125";
+
+/// Returns the code of an error of a run: its name, such as `LoopCountExceeded` or `503`, and its kind decide.
+///
+/// Journals and definitions use the name; the code is derived where the error is shown.
+pub fn for_run_error(name: &str, kind: &str) -> &'static str {
+    let named = all().iter().find(|entry| entry.code > FIRST_OF_RUNS && entry.names.contains(&name));
+    let by_kind = || BY_KIND.iter().find(|(of, _)| *of == kind).map_or(OF_REMOTE_WORKERS, |(_, code)| code);
+    named.map_or_else(by_kind, |entry| entry.code)
+}
+
+/// Returns the code of a problem of a workflow in Rust, such as `no_steps`.
+pub fn for_build_problem(name: &str) -> Option<&'static str> {
+    let (first, end) = OF_RUST_WORKFLOWS;
+    let named = |entry: &&ErrorCode| (first..end).contains(&entry.code) && entry.names.contains(&name);
+    all().iter().find(named).map(|entry| entry.code)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +159,42 @@ mod tests {
         files.sort();
         let expected: Vec<String> = all().iter().map(|entry| format!("{}.md", entry.code)).collect();
         assert_eq!(files, expected);
+    }
+
+    #[test]
+    fn errors_of_runs_have_a_code_by_their_name_or_else_by_their_kind() {
+        let cases = [
+            ("LoopCountExceeded", "limit", "WND-2001"),
+            ("timeout", "timeout", "WND-2104"),
+            ("503", "http", "WND-2401"),
+            ("57014", "pg", "WND-2433"),
+            ("ZeroDivisionError", "python", "WND-2441"),
+            ("NoPython", "python", "WND-2440"),
+            ("exit_3", "shell", "WND-2450"),
+            ("ParseIntError", "step", "WND-2124"),
+            ("OutOfStock", "terminate", "WND-2121"),
+            ("OutOfStock", "warehouse", "WND-2125"),
+            ("NotABuildProblem", "", "WND-2125"),
+        ];
+        for (name, kind, code) in cases {
+            assert_eq!(for_run_error(name, kind), code, "{name} {kind}");
+        }
+        assert!(BY_KIND.iter().all(|(_, code)| find(code).is_some()) && find(OF_REMOTE_WORKERS).is_some());
+    }
+
+    #[test]
+    fn names_of_runs_are_unique() {
+        let of_runs = || all().iter().filter(|entry| entry.code > FIRST_OF_RUNS);
+        let mut names: Vec<&str> = of_runs().flat_map(|entry| entry.names.iter().copied()).collect();
+        names.sort_unstable();
+        let twice: Vec<&[&str]> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+    }
+
+    #[test]
+    fn problems_of_rust_workflows_have_their_own_codes() {
+        assert_eq!(for_build_problem("duplicate_step"), Some("WND-1402"));
+        assert_eq!(for_build_problem("missing_name"), None);
     }
 
     #[test]

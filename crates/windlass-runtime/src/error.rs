@@ -64,6 +64,40 @@ pub enum RuntimeError {
     Fenced,
 }
 
+impl RuntimeError {
+    /// Returns the error code, such as `WND-2610`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            RuntimeError::Store(error) => error.kind.code(),
+            RuntimeError::Plan(_) => "WND-2628",
+            RuntimeError::Quarantined { .. } => "WND-2601",
+            RuntimeError::Damaged { .. } => "WND-2605",
+            RuntimeError::NoSuchRun(_) => "WND-2610",
+            RuntimeError::Owned { .. } => "WND-2611",
+            RuntimeError::InMemoryOnly(_) => "WND-2612",
+            RuntimeError::HasEnded(_) => "WND-2613",
+            RuntimeError::MissingTools { .. } => "WND-2614",
+            RuntimeError::RunExists(_) => "WND-2615",
+            RuntimeError::ChildExists(_) => "WND-2302",
+            RuntimeError::CancelledBeforeStart(_) => "WND-2616",
+            RuntimeError::MissingBlob(_) => "WND-2609",
+            RuntimeError::Input(_) => "WND-2208",
+            RuntimeError::CallDepth { .. } => "WND-2301",
+            RuntimeError::NoSuchTrigger { .. } => "WND-2617",
+            RuntimeError::Delivery(_) => "WND-2618",
+            RuntimeError::NoSuchPath { .. } => "WND-2619",
+            RuntimeError::NoSuchOccurrence { .. } => "WND-2620",
+            RuntimeError::BeganBefore { .. } => "WND-2621",
+            RuntimeError::NoSuchVariable { .. } => "WND-2622",
+            RuntimeError::StillOpen(_) => "WND-2623",
+            RuntimeError::NothingFailed(_) => "WND-2624",
+            RuntimeError::Closing => "WND-2625",
+            RuntimeError::JournalConflict(_) => "WND-2626",
+            RuntimeError::Fenced => "WND-2627",
+        }
+    }
+}
+
 fn suggestion(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default()
 }

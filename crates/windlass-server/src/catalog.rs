@@ -478,6 +478,7 @@ impl Definitions {
 fn check_servable(plan: &Plan) -> Vec<DiagnosticReport> {
     let report = |message: String, hint: &str| DiagnosticReport {
         code: codes::INVALID_DEFINITION,
+        name: None,
         severity: Severity::Error,
         message,
         file: printable(&plan.name),

@@ -38,7 +38,7 @@ pub struct ApiProblem(Box<ProblemBody>);
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
-    /// `urn:windlass:CODE`
+    /// The page of the error, such as `/errors/WND-3003`, relative to the address of the server.
     pub r#type: String,
     pub title: String,
     pub status: u16,
@@ -91,7 +91,7 @@ impl utoipa::ToSchema for ApiProblem {
 impl ApiProblem {
     pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> ApiProblem {
         ApiProblem(Box::new(ProblemBody {
-            r#type: format!("urn:windlass:{code}"),
+            r#type: format!("/errors/{code}"),
             title: status.canonical_reason().unwrap_or("Error").to_owned(),
             status: status.as_u16(),
             code: code.to_owned(),

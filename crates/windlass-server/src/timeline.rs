@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
-use windlass_core::{Event, EventKind, Status};
+use windlass_core::{Event, EventError, EventKind, Status};
 use windlass_value::{Timestamp, interned};
 
 /// Maximum number of entries. The oldest entries inside iterations are dropped first.
@@ -19,9 +19,25 @@ pub(crate) struct TimelineEntry {
     pub started_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     pub attempts: u32,
-    /// Code and message.
-    pub error: Option<(Arc<str>, Arc<str>)>,
+    pub error: Option<TimelineError>,
     pub is_iteration: bool,
+}
+
+/// The error of an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TimelineError {
+    /// The name that definitions and journals use, such as `503`.
+    pub code: Arc<str>,
+    /// The error code, such as `WND-2401`.
+    pub reference: &'static str,
+    pub message: Arc<str>,
+}
+
+impl TimelineError {
+    fn from_event(error: &EventError) -> TimelineError {
+        let reference = windlass_errors::for_run_error(&error.code, &error.kind);
+        TimelineError { code: error.code.clone(), reference, message: error.message.clone() }
+    }
 }
 
 /// All executions of one run.
@@ -90,7 +106,7 @@ impl Timeline {
 
     fn end(&mut self, event: &Event, status: Status, is_iteration: bool) {
         let status = interned(status.as_str());
-        let error = event.kind.error().map(|error| (error.code.clone(), error.message.clone()));
+        let error = event.kind.error().map(TimelineError::from_event);
         match self.open.remove(&event.path).and_then(|seq| self.entries.get_mut(&seq)) {
             Some(entry) => {
                 entry.status = status;

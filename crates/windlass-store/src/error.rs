@@ -20,6 +20,21 @@ pub enum StoreErrorKind {
     Stopped,
 }
 
+impl StoreErrorKind {
+    /// Returns the error code, such as `WND-2603`.
+    pub fn code(self) -> &'static str {
+        match self {
+            StoreErrorKind::NeedsNewer => "WND-2602",
+            StoreErrorKind::Full => "WND-2603",
+            StoreErrorKind::Io => "WND-2604",
+            StoreErrorKind::Damaged => "WND-2605",
+            StoreErrorKind::Busy => "WND-2606",
+            StoreErrorKind::Version => "WND-2607",
+            StoreErrorKind::Stopped => "WND-2608",
+        }
+    }
+}
+
 /// A store error: its kind, a message, the affected file and a hint what to do next.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]

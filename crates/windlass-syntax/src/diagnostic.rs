@@ -15,7 +15,10 @@ pub enum Severity {
 /// One problem: a stable code, a message, the location, and a hint how to fix it.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
+    /// Such as `WND-1020`.
     pub code: &'static str,
+    /// Another name of the problem, which the format's own conformance tests use.
+    pub name: Option<&'static str>,
     pub severity: Severity,
     pub message: String,
     pub span: Span,
@@ -36,6 +39,7 @@ impl Diagnostic {
     pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             code,
+            name: None,
             severity: Severity::Error,
             message: message.into(),
             span,
@@ -72,6 +76,7 @@ impl Diagnostic {
         let (start, end) = (source.position(self.span.start), source.position(self.span.end));
         DiagnosticReport {
             code: self.code,
+            name: self.name,
             severity: self.severity,
             message: self.message.clone(),
             file: source.name.to_string(),
@@ -88,6 +93,8 @@ impl Diagnostic {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiagnosticReport {
     pub code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<&'static str>,
     pub severity: Severity,
     pub message: String,
     pub file: String,

@@ -12,7 +12,7 @@ use windlass_expr::cel::CelLanguage;
 use windlass_syntax::YamlRules;
 use windlass_value::{Language, Value};
 
-use crate::{ZenflowOptions, compile_tree, is_json, normalize_codes, recognise, schema};
+use crate::{ZenflowOptions, compile_tree, is_json, recognise, schema, with_conformance_names};
 
 /// The zenflow dialect. Its own options are [`ZenflowOptions`]; those shared with the context come from the context.
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,7 +124,7 @@ fn parse_raw(reading: &ParsedSource<'_>) -> Rc<ParsedTree> {
 
 fn parse_normalized(reading: &ParsedSource<'_>) -> ParsedTree {
     let parsed = parse_raw(reading);
-    ParsedTree { tree: parsed.tree.clone(), diagnostics: normalize_codes(parsed.diagnostics.clone()) }
+    ParsedTree { tree: parsed.tree.clone(), diagnostics: with_conformance_names(parsed.diagnostics.clone()) }
 }
 
 fn options(context: &CompileContext) -> ZenflowOptions {

@@ -125,7 +125,7 @@ impl<'a> Loader<'a> {
         if named.is_none()
             && let Err(why) = paths::normalize(&path)
         {
-            return reader.error(codes::VALIDATION, span, format!("`{}` {why}", path.value), paths::PATH_HINT);
+            return reader.error(codes::INCLUDE, span, format!("`{}` {why}", path.value), paths::PATH_HINT);
         }
         let Some(folder) = reader.folder else {
             let message = format!("`{}` cannot be included: the folder of this workflow is not known", path.value);
@@ -141,7 +141,7 @@ impl<'a> Loader<'a> {
         for agent in loaded.document.agents.iter().filter(|agent| including.agents.contains(&agent.name.value)) {
             let message = format!("`{}` has an agent `{}`, and so has this file", path.value, *agent.name);
             let hint = "each file has its own agents: give one of the two another name";
-            reader.error(codes::VALIDATION, span, message, hint);
+            reader.error(codes::INCLUDE, span, message, hint);
         }
         size.depth = size.depth.max(loaded.size.depth + 1);
         let (max_depth, max_steps) = (self.options.limits.max_include_depth, self.options.limits.max_included_steps);
@@ -154,7 +154,7 @@ impl<'a> Loader<'a> {
             include.document = Some(loaded.document);
         } else if fits {
             let message = format!("with its includes this workflow has more than {max_steps} steps");
-            reader.error(codes::VALIDATION, span, message, "include less often, or split the workflow");
+            reader.error(codes::INCLUDE, span, message, "include less often, or split the workflow");
         }
     }
 
@@ -171,7 +171,7 @@ impl<'a> Loader<'a> {
             let name = |path: &PathBuf| format!("`{}`", path.file_name().unwrap_or_default().to_string_lossy());
             let circle: Vec<String> = self.open[begin..].iter().chain([&file.to_owned()]).map(name).collect();
             let message = format!("these files include each other: {}", circle.join(" → "));
-            reader.error(codes::VALIDATION, span, message, "a workflow cannot be a part of itself");
+            reader.error(codes::INCLUDE, span, message, "a workflow cannot be a part of itself");
             return None;
         }
         if self.open.len() > self.options.limits.max_include_depth {
@@ -186,7 +186,7 @@ impl<'a> Loader<'a> {
             LoadResult::Valid(loaded) => Some(loaded),
             LoadResult::Invalid => {
                 let message = format!("the workflow `{written}` has problems");
-                reader.error(codes::VALIDATION, span, message, "they are reported with that file");
+                reader.error(codes::INCLUDE, span, message, "they are reported with that file");
                 None
             }
         }
@@ -205,7 +205,7 @@ impl<'a> Loader<'a> {
             Ok(Ok(text)) => text,
             Ok(Err(_)) => {
                 let message = format!("`{written}` is not UTF-8 text");
-                reader.error(codes::VALIDATION, span, message, "an include is a workflow: YAML or JSON");
+                reader.error(codes::INCLUDE, span, message, "an include is a workflow: YAML or JSON");
                 return None;
             }
             Err(problem) => {
@@ -221,7 +221,7 @@ impl<'a> Loader<'a> {
             let message = format!("`{written}` is a definition in another dialect and cannot be included");
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
             let hint = format!("run it as the step: `x-windlass: {{call: {name}}}` instead of `include`");
-            reader.error(codes::VALIDATION, span, message, hint);
+            reader.error(codes::INCLUDE, span, message, hint);
             return None;
         }
         let folder = file.parent().map(|path| WorkflowFolder::open(path, self.options.files.clone()));
@@ -234,7 +234,7 @@ impl<'a> Loader<'a> {
             None => (None, found, IncludedSize::default()),
         };
         self.open.pop();
-        let found = crate::normalize_codes(found);
+        let found = crate::with_conformance_names(found);
         let bad = found.has_errors();
         self.others[position].1 = found;
         let good = document.filter(|_| !bad);
@@ -246,7 +246,7 @@ impl<'a> Loader<'a> {
 
 fn too_deep(reader: &mut DocumentReader, span: Span) {
     let message = format!("includes are nested more than {} deep", reader.options.limits.max_include_depth);
-    reader.error(codes::VALIDATION, span, message, "include the inner workflows further out");
+    reader.error(codes::INCLUDE, span, message, "include the inner workflows further out");
 }
 
 /// Returns the path as the author would write it from the location of the main file.
@@ -272,7 +272,7 @@ fn not_found(
         PathError::Invalid(_) => {}
         PathError::Outside => {
             let message = format!("`{path}` is a link that leads out of the workflow's folder");
-            reader.error(codes::VALIDATION, span, message, paths::PATH_HINT);
+            reader.error(codes::INCLUDE, span, message, paths::PATH_HINT);
         }
         PathError::File(FileReadProblem::Unavailable) => {
             let message = format!("`{path}` cannot be included: no files can be read here");
@@ -287,7 +287,7 @@ fn not_found(
             };
             // With a similar name under `includes` this is a typing mistake, whatever files exist.
             match meant {
-                Some(hint) => reader.error(codes::VALIDATION, span, message, hint),
+                Some(hint) => reader.error(codes::INCLUDE, span, message, hint),
                 None => reader.missing_file(problem, span, message, "the path is relative to this workflow's folder"),
             }
         }

@@ -24,7 +24,7 @@ mod schemas;
 use windlass_core::Limits;
 use windlass_dialect::parse_limits;
 pub use windlass_dialect::{CompileProblems, CompiledDefinition, DiskFiles, FileReadProblem, FileReader, NoFiles};
-use windlass_syntax::{Diagnostics, Severity, SourceText, SyntaxNode, YamlRules, parse_json, parse_yaml};
+use windlass_syntax::{Diagnostics, SourceText, SyntaxNode, YamlRules, parse_json, parse_yaml};
 
 pub use dialect::Zenflow;
 pub use document::CoordinatorMode;
@@ -46,7 +46,7 @@ pub fn compile(source: &SourceText, options: &ZenflowOptions) -> Result<Compiled
     let mut found = Diagnostics::new();
     match read(source, &options.limits, &mut found) {
         Some(tree) => compile_tree(source, &tree, found, options),
-        None => Err(CompileProblems { own: normalize_codes(found), included_files: Vec::new() }),
+        None => Err(CompileProblems { own: with_conformance_names(found), included_files: Vec::new() }),
     }
 }
 
@@ -58,7 +58,7 @@ pub fn read(source: &SourceText, limits: &Limits, diagnostics: &mut Diagnostics)
         true => parse_json(source, limits, &mut found),
         false => parse_yaml(source, limits, YamlRules::GO, &mut found),
     };
-    diagnostics.extend(normalize_codes(found));
+    diagnostics.extend(with_conformance_names(found));
     tree
 }
 
@@ -101,7 +101,7 @@ pub fn check(
 ) -> Result<CheckedWorkflow, CompileProblems> {
     let mut loader = include::Loader::new(options);
     let (document, found) = loader.root(source, tree, found);
-    let (own, mut others) = (normalize_codes(found), loader.others);
+    let (own, mut others) = (with_conformance_names(found), loader.others);
     others.retain(|(_, found)| !found.is_empty());
     match document {
         Some(document) if !own.has_errors() => Ok(CheckedWorkflow { document, warnings: own, others }),
@@ -114,17 +114,11 @@ pub fn schema() -> &'static str {
     include_str!("schema.json")
 }
 
-/// Sorts the problems in file order and replaces the codes of the parser by those of this format, which has no finer
-/// codes for them.
-fn normalize_codes(found: Diagnostics) -> Diagnostics {
+/// Sorts the problems in file order and adds the names that the format's own test cases use.
+fn with_conformance_names(found: Diagnostics) -> Diagnostics {
     let mut all = Diagnostics::new();
     for mut problem in found {
-        if problem.code.starts_with("WND-") {
-            problem.code = match problem.severity {
-                Severity::Error => codes::VALIDATION,
-                Severity::Warning => codes::NO_EFFECT,
-            };
-        }
+        problem.name = Some(codes::conformance_name(problem.code, problem.severity));
         all.push(problem);
     }
     all.sorted()

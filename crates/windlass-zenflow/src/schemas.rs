@@ -18,7 +18,7 @@ pub(crate) fn check(node: &SyntaxNode, found: &mut Diagnostics) {
     if let Err(problem) = schema_width(&value) {
         let message = format!("this JSON Schema is too large: {problem}");
         let hint = "validation would take too long; let fewer alternatives refer to the same definition";
-        found.push(Diagnostic::error(codes::VALIDATION, node.span, message).with_hint(hint));
+        found.push(Diagnostic::error(codes::RESULT_SCHEMA, node.span, message).with_hint(hint));
         return;
     }
     let Ok(mut schema) = serde_json::from_str::<Json>(&to_json(&value)) else { return };
@@ -50,7 +50,7 @@ fn report(node: &SyntaxNode, error: &ValidationError, found: &mut Diagnostics) {
     }
     let pointer = error.instance_path().to_string();
     let span = span_at_pointer(node, &pointer);
-    let problem = Diagnostic::error(codes::VALIDATION, span, format!("this is not a valid JSON Schema: {message}"));
+    let problem = Diagnostic::error(codes::RESULT_SCHEMA, span, format!("this is not a valid JSON Schema: {message}"));
     let hint = match pointer.rsplit('/').next() {
         Some("type") => "types are `array`, `boolean`, `integer`, `null`, `number`, `object`, `string`",
         _ => "`resultSchema` is JSON Schema 2020-12; references can only point into the schema itself",
@@ -64,7 +64,7 @@ fn check_is_object(node: &SyntaxNode, found: &mut Diagnostics) {
     let names =
         types.as_list().map_or_else(|| vec![types.as_str()], |list| list.iter().map(SyntaxNode::as_str).collect());
     if !names.contains(&Some("object")) {
-        let problem = Diagnostic::error(codes::VALIDATION, types.span, "a result is always an object");
+        let problem = Diagnostic::error(codes::RESULT_SCHEMA, types.span, "a result is always an object");
         found.push(problem.with_hint("write `type: object` and put the value into one of its `properties`"));
     }
 }

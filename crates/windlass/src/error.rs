@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::{ErrorInfo, Status};
 use windlass_runtime::RuntimeError;
 
-use crate::BuildError;
+use crate::{BuildError, Problem};
 
 /// The reason why a step failed. Any error converts into one with `?`; its code is then the short name of the error's
 /// type, which [`Retry::on`](crate::Retry::on) can name.
@@ -70,6 +70,11 @@ impl StepError {
     /// Returns the path of the node where the error occurred, if the engine reported it.
     pub fn path(&self) -> &str {
         &self.0.path
+    }
+
+    /// Returns the error code, such as `WND-2124`; `windlass explain` prints its page.
+    pub fn reference(&self) -> &'static str {
+        windlass_errors::for_run_error(&self.0.code, &self.0.kind)
     }
 
     pub(crate) fn into_info(self) -> ErrorInfo {
@@ -235,6 +240,16 @@ impl Error {
                 _ => "Engine",
             },
             Error::Refused { code, .. } => code,
+        }
+    }
+
+    /// Returns the error code, such as `WND-2001`; `windlass explain` prints its page.
+    pub fn reference(&self) -> &'static str {
+        match self {
+            Error::Run { error, .. } | Error::Event(error) => error.reference(),
+            Error::Build(error) => error.problems.first().map(Problem::reference).unwrap_or_default(),
+            Error::Engine(error) => error.code(),
+            Error::Refused { code, .. } => windlass_errors::for_run_error(code, ""),
         }
     }
 

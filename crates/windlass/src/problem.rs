@@ -58,6 +58,17 @@ impl Problem {
         Problem { code, step: None, message: message.into(), hint: hint.into() }
     }
 
+    /// Returns the error code, such as `WND-1400`; `windlass explain` prints its page.
+    ///
+    /// ```
+    /// let error = windlass::Workflow::builder("empty").build().unwrap_err();
+    /// assert_eq!(error.problems[0].reference(), "WND-1400");
+    /// ```
+    pub fn reference(&self) -> &'static str {
+        // A test checks that every code has a page.
+        windlass_errors::for_build_problem(self.code).unwrap_or_default()
+    }
+
     pub(crate) fn at(mut self, step: &str) -> Problem {
         self.step = Some(step.to_owned());
         self
@@ -66,7 +77,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}\n    {}", self.code, self.message, self.hint)
+        write!(f, "{} [{}]: {}\n    {}", self.code, self.reference(), self.message, self.hint)
     }
 }
 

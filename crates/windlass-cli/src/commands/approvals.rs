@@ -7,7 +7,7 @@ use windlass_value::Value;
 
 use super::requests;
 use crate::args::{self, GlobalArgs};
-use crate::failure::{CliExit, CliFailure};
+use crate::failure::{CliExit, CliFailure, codes};
 use crate::{host, inputs, out, stores, text};
 
 /// Approvals read from the store per query.
@@ -89,6 +89,7 @@ fn not_found(refused: ApprovalError, row: &RunRow, args: &args::ApproveArgs) -> 
     match (&refused, &args.name) {
         (ApprovalError::NotFound(..), _) if row.status.is_final() => {
             CliFailure::usage(format!("the run `{run}` has ended: it has no open approval requests"))
+                .code(codes::RUN_ENDED)
                 .hint(format!("windlass status {run}"))
         }
         (ApprovalError::NotFound(..), None) => CliFailure::usage(format!("run `{run}` has no open approval requests"))

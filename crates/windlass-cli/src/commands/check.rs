@@ -60,7 +60,14 @@ fn show(global: &GlobalArgs, source: &SourceText, found: &Diagnostics) -> Result
         (errors, 0) => counted(errors, "problem"),
         (errors, warnings) => format!("{}, {}", counted(errors, "problem"), counted(warnings, "warning")),
     };
-    out::print(&format!("{}: {verdict}", source.name))
+    out::print(&format!("{}: {verdict}", source.name))?;
+    explain_command(found).map_or(Ok(()), |command| out::print(&format!("details: {command}")))
+}
+
+/// Returns the command that explains the first problem, or the first warning if there is no problem.
+pub(crate) fn explain_command(found: &Diagnostics) -> Option<String> {
+    let problem = found.iter().find(|problem| problem.severity == Severity::Error).or(found.iter().next())?;
+    Some(format!("windlass explain {}", problem.code))
 }
 
 fn counted(count: usize, what: &str) -> String {

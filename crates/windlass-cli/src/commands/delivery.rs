@@ -12,7 +12,7 @@ use super::run::{print_run_id, report_interruption};
 use crate::args::{self, GlobalArgs};
 use crate::children;
 use crate::config::CliSettings;
-use crate::failure::{CliExit, CliFailure};
+use crate::failure::{CliExit, CliFailure, codes};
 use crate::host::{self, Interrupts, WatchOutcome};
 use crate::out;
 use crate::progress::ProgressDisplay;
@@ -38,7 +38,7 @@ pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Optio
                     None => "the definition has none: leave --trigger out".to_owned(),
                 };
                 let hint = did_you_mean(named, names()).unwrap_or_else(known);
-                Err(CliFailure::usage(format!("there is no trigger `{named}`")).hint(hint))
+                Err(CliFailure::usage(format!("there is no trigger `{named}`")).code(codes::TRIGGER).hint(hint))
             }
         };
     }
@@ -46,7 +46,9 @@ pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Optio
         [only] => Ok(Some(only).filter(decides).map(|trigger| trigger.name.clone())),
         several if several.iter().any(|trigger| decides(&trigger)) => {
             let hint = format!("choose with --trigger: {}", names().collect::<Vec<_>>().join(", "));
-            Err(CliFailure::usage("the definition has several triggers, and they accept different inputs").hint(hint))
+            Err(CliFailure::usage("the definition has several triggers, and they accept different inputs")
+                .code(codes::TRIGGER)
+                .hint(hint))
         }
         _ => Ok(None),
     }

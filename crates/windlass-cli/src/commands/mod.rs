@@ -1,7 +1,7 @@
 //! One file per command.
 
 mod approvals;
-mod check;
+pub(crate) mod check;
 mod clean;
 mod delivery;
 mod dev;

@@ -13,7 +13,7 @@ use crate::catalog_compiler::NO_NAME;
 use crate::config::CliSettings;
 use crate::definition;
 use crate::dev::{DefinitionRoots, NO_DEFINITION};
-use crate::failure::{CliExit, CliFailure};
+use crate::failure::{CliExit, CliFailure, codes};
 use crate::worker::{ServerClient, ServerRequestError, format_report, read_token};
 use crate::{host, out};
 
@@ -58,7 +58,9 @@ fn collect_files(named: &[PathBuf], limits: &ProcessLimits) -> Result<Vec<Candid
         }
         let inside = roots.files();
         if inside.is_empty() {
-            let failure = CliFailure::usage("there are no definitions in this folder").location(display_path(path));
+            let failure = CliFailure::usage("there are no definitions in this folder")
+                .code(codes::NO_DEFINITIONS)
+                .location(display_path(path));
             return Err(failure.hint("they are files that end with .json, .yaml or .yml"));
         }
         files.extend(inside.into_iter().map(|file| CandidateFile { file, in_folder: true }));
@@ -166,18 +168,23 @@ impl Registrar<'_> {
         let failure = match error {
             ServerRequestError::Unreachable(why) => {
                 CliFailure::new(CliExit::Failed, format!("the server does not respond: {why}"))
+                    .code(codes::UNREACHABLE_SERVER)
                     .hint(format!("is it running? `windlass serve` starts one; the URL was {server}"))
             }
             ServerRequestError::Rejected { status: status @ (401 | 403), detail, .. } => {
                 CliFailure::usage(format!("the server rejects this token ({status}): {detail}"))
+                    .code(codes::TOKEN_REJECTED)
                     .hint("it needs the scope `admin`: `windlass token create NAME --scope admin` at the server")
             }
             ServerRequestError::Rejected { status: 422, detail, .. } => CliFailure::new(CliExit::Invalid, detail),
             ServerRequestError::Rejected { status, detail, .. } => {
                 CliFailure::new(CliExit::Failed, format!("the server rejects the definition ({status}): {detail}"))
+                    .code(codes::INVALID_DEFINITION)
             }
             ServerRequestError::StaleLease => {
-                CliFailure::new(CliExit::Failed, "another client registered it at the same time").hint("try again")
+                CliFailure::new(CliExit::Failed, "another client registered it at the same time")
+                    .code(codes::CONFLICT)
+                    .hint("try again")
             }
         };
         failure.location(display_path(file))
@@ -187,6 +194,7 @@ impl Registrar<'_> {
 fn read_text(file: &Path) -> Result<String, CliFailure> {
     std::fs::read_to_string(file).map_err(|error| {
         CliFailure::usage(format!("could not read the file: {error}"))
+            .code(codes::UNREADABLE)
             .location(display_path(file))
             .hint("name files with definitions, or a folder")
     })
@@ -196,7 +204,7 @@ fn duplicate_name(name: &str, file: &Path, other: &Path) -> CliFailure {
     let message =
         format!("its definition has the name `{name}`, as has that of {}, which was registered", other.display());
     let hint = "give it another name in the text, or remove one of the two from the folder";
-    CliFailure::new(CliExit::Invalid, message).location(display_path(file)).hint(hint)
+    CliFailure::new(CliExit::Invalid, message).code(codes::DUPLICATE_DEFINITION).location(display_path(file)).hint(hint)
 }
 
 fn display_path(file: &Path) -> String {

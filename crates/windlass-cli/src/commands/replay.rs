@@ -11,7 +11,7 @@ use windlass_value::{BlobHash, Map, Value};
 
 use crate::args::{self, GlobalArgs};
 use crate::config::CliSettings;
-use crate::failure::{CliExit, CliFailure};
+use crate::failure::{CliExit, CliFailure, codes};
 use crate::{image, out, stores, text};
 
 pub(crate) fn replay(global: &GlobalArgs, args: &args::ReplayArgs) -> Result<CliExit, CliFailure> {
@@ -73,6 +73,7 @@ impl ReplayResult {
         replayed.map_err(|error| match error {
             RuntimeError::Quarantined { why, .. } => {
                 CliFailure::new(CliExit::Failed, format!("the replay differs: {why}"))
+                    .code(codes::REPLAY)
                     .location(format!("run {run}, after tick {}", self.image.state.ticks))
             }
             other => other.into(),

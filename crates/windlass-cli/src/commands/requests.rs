@@ -69,7 +69,7 @@ pub(crate) fn parse_payload(data: Option<&str>) -> Result<Value, CliFailure> {
         None => Ok(Value::Null),
         Some((_, Some(path))) => {
             let text = std::fs::read_to_string(path)
-                .map_err(|error| CliFailure::usage(format!("could not read the data: {error}")).location(path))?;
+                .map_err(|error| CliFailure::input(format!("could not read the data: {error}")).location(path))?;
             inputs::parse_input(&text, path)
         }
         Some((data, None)) => {

@@ -11,7 +11,7 @@ use super::{delivery, resume};
 use crate::agent_options::{self, AgentRunOptions};
 use crate::args::{self, GlobalArgs};
 use crate::config::CliSettings;
-use crate::failure::{CliExit, CliFailure};
+use crate::failure::{CliExit, CliFailure, codes};
 use crate::follow::load_for_progress;
 use crate::host::{self, Interrupts, WatchOutcome};
 use crate::out::{self, Paint};
@@ -45,6 +45,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &args::RunArgs) -> Result<CliExit, 
 pub(crate) fn check_id(id: Option<&str>) -> Result<(), CliFailure> {
     match id {
         Some(id) if !is_run_id(id) => Err(CliFailure::usage(format!("`{id}` is not a valid run id"))
+            .code(codes::RUN_ID)
             .hint("up to 128 letters, digits and -_.: but not `last`, which means the newest run")),
         _ => Ok(()),
     }

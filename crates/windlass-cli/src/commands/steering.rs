@@ -37,7 +37,7 @@ pub(crate) fn retry(global: &GlobalArgs, args: &args::RetryArgs) -> Result<CliEx
 
 fn parse_assignment(pair: &str) -> Result<(String, Value), CliFailure> {
     let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
-        return Err(CliFailure::usage(format!("--set takes name=value; `{pair}` has no name or no `=`")));
+        return Err(CliFailure::input(format!("--set takes name=value; `{pair}` has no name or no `=`")));
     };
     Ok((name.to_owned(), parse_json(value).unwrap_or_else(|_| Value::from(value))))
 }

@@ -55,12 +55,12 @@ fn server(name: String, entry: toml::Value, file: &Path) -> Result<McpSettings, 
     if !is_server_name(&name) {
         let message = format!("an MCP server cannot be called `{name}`");
         let hint = "its tools are called NAME__tool: letters, digits, `-` and single `_`, 32 at most";
-        return Err(CliFailure::usage(message).hint(hint));
+        return Err(CliFailure::setting(message).hint(hint));
     }
     let entry: McpEntry = read(entry, &format!("mcp.{name}"))?;
     let what = format!("MCP server `{name}`");
     let misplaced = |fields: &str, way: &str| {
-        CliFailure::usage(format!("the {what} is reached by `{way}`: {fields} have no effect")).hint("remove them")
+        CliFailure::setting(format!("the {what} is reached by `{way}`: {fields} have no effect")).hint("remove them")
     };
     let endpoint = match (entry.command, entry.url) {
         (Some(_), None) if !entry.headers.is_empty() => return Err(misplaced("`headers`", "command")),
@@ -78,11 +78,11 @@ fn server(name: String, entry: toml::Value, file: &Path) -> Result<McpSettings, 
         }
         (None, Some(url)) => McpEndpoint::Url { url: check_http_url(url, &what)?, headers: entry.headers },
         (Some(_), Some(_)) => {
-            return Err(CliFailure::usage(format!("the {what} has `command` and `url`")).hint("keep one"));
+            return Err(CliFailure::setting(format!("the {what} has `command` and `url`")).hint("keep one"));
         }
         (None, None) => {
             let hint = "set `command` for a program to start, or `url` for a service";
-            return Err(CliFailure::usage(format!("the {what} has neither `command` nor `url`")).hint(hint));
+            return Err(CliFailure::setting(format!("the {what} has neither `command` nor `url`")).hint(hint));
         }
     };
     let timeout = entry.timeout.map(|text| parse_timeout(&text, &what)).transpose()?;

@@ -21,7 +21,7 @@ use windlass_value::Duration;
 
 use crate::agent_options::AgentRunOptions;
 use crate::args::GlobalArgs;
-use crate::failure::CliFailure;
+use crate::failure::{CliFailure, codes};
 
 /// The sections a settings file may have.
 const SECTIONS: [&str; 9] = ["activities", "auth", "limits", "mcp", "model", "models", "prices", "server", "settings"];
@@ -90,9 +90,9 @@ fn read_settings_file(global: &GlobalArgs) -> Result<Option<(PathBuf, String)>, 
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some((path, text))),
         Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => {
-            Err(CliFailure::usage(format!("could not read the settings: {error}")).location(path.display().to_string()))
-        }
+        Err(error) => Err(CliFailure::setting(format!("could not read the settings: {error}"))
+            .code(codes::UNREADABLE_SETTINGS)
+            .location(path.display().to_string())),
     }
 }
 
@@ -109,7 +109,9 @@ fn read_file(
     let location = |line: usize| format!("{}:{line}", path.display());
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| lines::line_at(text, span.start));
-        CliFailure::usage(format!("the settings are not valid TOML: {}", error.message())).location(location(line))
+        CliFailure::setting(format!("the settings are not valid TOML: {}", error.message()))
+            .code(codes::SETTINGS_SYNTAX)
+            .location(location(line))
     })?;
     for (section, content) in table {
         read_section(path, &section, content.clone(), limits, settings).map_err(|failure| {
@@ -171,11 +173,11 @@ fn extract_limits<T: Default + Serialize + DeserializeOwned>(all: &serde_json::V
     for (name, value) in own.as_object_mut().into_iter().flatten() {
         *value = all[name].clone();
     }
-    serde_json::from_value(own).map_err(|error| CliFailure::usage(error.to_string()))
+    serde_json::from_value(own).map_err(|error| CliFailure::setting(error.to_string()))
 }
 
 fn as_json(limits: &impl Serialize) -> Result<serde_json::Value, CliFailure> {
-    serde_json::to_value(limits).map_err(|error| CliFailure::usage(error.to_string()))
+    serde_json::to_value(limits).map_err(|error| CliFailure::setting(error.to_string()))
 }
 
 fn read_limits(entries: &toml::Table, limits: &mut serde_json::Value) -> Result<(), CliFailure> {
@@ -190,7 +192,7 @@ fn limit_value<'a>(name: &str, value: &'a toml::Value) -> Result<LimitValue<'a>,
     match value {
         toml::Value::Integer(number) => Ok(LimitValue::Number(*number)),
         toml::Value::String(text) => Ok(LimitValue::Text(text)),
-        other => Err(CliFailure::usage(format!("the limit `{name}` cannot be of kind {}", other.type_str()))),
+        other => Err(CliFailure::setting(format!("the limit `{name}` cannot be of kind {}", other.type_str()))),
     }
 }
 
@@ -222,10 +224,13 @@ fn check_limits(limits: &serde_json::Value) -> Result<(), CliFailure> {
         let (given, max) = (limits[name].as_u64().unwrap_or(0), limits[max_name].as_u64().unwrap_or(0));
         if given == 0 {
             let message = format!("the limit `{name}` cannot be 0: no loop could start an iteration");
-            return Err(CliFailure::usage(message).hint(format!("give 1 up to `{max_name}`, or leave it out")));
+            return Err(CliFailure::setting(message)
+                .code(codes::LIMITS)
+                .hint(format!("give 1 up to `{max_name}`, or leave it out")));
         }
         if given > max && limits[name] != defaults[name] {
-            return Err(CliFailure::usage(format!("the limit `{name}` is larger than `{max_name}`"))
+            return Err(CliFailure::setting(format!("the limit `{name}` is larger than `{max_name}`"))
+                .code(codes::LIMITS)
                 .hint(format!("lower it, or raise `{max_name}`; `windlass limits` shows them")));
         }
     }
@@ -233,7 +238,9 @@ fn check_limits(limits: &serde_json::Value) -> Result<(), CliFailure> {
         if limits[name].as_u64().is_some_and(|given| given > ceiling) {
             let message =
                 format!("the limit `{name}` cannot be above {ceiling}: what nests deeper cannot be read back");
-            return Err(CliFailure::usage(message).hint(format!("give a number up to {ceiling}, or leave it out")));
+            return Err(CliFailure::setting(message)
+                .code(codes::LIMITS)
+                .hint(format!("give a number up to {ceiling}, or leave it out")));
         }
     }
     Ok(())
@@ -260,17 +267,17 @@ fn set_limit(
         (false, LimitValue::Text(text)) if Duration::parse_iso(text).is_some() => {
             Duration::parse_iso(text).unwrap_or_default().0.into()
         }
-        (true, _) => return Err(CliFailure::usage(format!("the limit `{name}` must be a whole number, 0 or more"))),
+        (true, _) => return Err(CliFailure::setting(format!("the limit `{name}` must be a whole number, 0 or more"))),
         (false, _) => {
             let message = format!("the limit `{name}` must be a duration");
-            return Err(CliFailure::usage(message).hint("such as \"PT1H30M\", or a number of seconds"));
+            return Err(CliFailure::setting(message).hint("such as \"PT1H30M\", or a number of seconds"));
         }
     };
     Ok(())
 }
 
 fn unknown_name<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> CliFailure {
-    let failure = CliFailure::usage(format!("there is no {what} `{name}`"));
+    let failure = CliFailure::setting(format!("there is no {what} `{name}`")).code(codes::UNKNOWN_SETTING);
     match nearest(name, known.clone()) {
         Some(near) => failure.hint(format!("did you mean `{near}`?")),
         None if what == "limit" => failure.hint("`windlass limits` shows all of them"),

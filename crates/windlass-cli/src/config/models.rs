@@ -44,18 +44,20 @@ pub(crate) fn prices(table: toml::Value) -> Result<BTreeMap<String, TokenPrice>,
 fn sections(table: toml::Value, section: &str) -> Result<toml::Table, CliFailure> {
     match table {
         toml::Value::Table(entries) => Ok(entries),
-        other => Err(CliFailure::usage(format!("`{section}` must be a section, not of kind {}", other.type_str()))),
+        other => Err(CliFailure::setting(format!("`{section}` must be a section, not of kind {}", other.type_str()))),
     }
 }
 
 fn read<T: serde::de::DeserializeOwned>(value: toml::Value, section: &str) -> Result<T, CliFailure> {
-    value.try_into().map_err(|error: toml::de::Error| CliFailure::usage(format!("in [{section}]: {}", error.message())))
+    value
+        .try_into()
+        .map_err(|error: toml::de::Error| CliFailure::setting(format!("in [{section}]: {}", error.message())))
 }
 
 fn parse_service(name: String, entry: toml::Value) -> Result<ModelService, CliFailure> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || !name.chars().all(is_name) || name == "scripted" {
-        return Err(CliFailure::usage(format!("a model service cannot be called `{name}`"))
+        return Err(CliFailure::setting(format!("a model service cannot be called `{name}`"))
             .hint("letters, digits, - and _: it stands before the `/` of a model's name; `scripted` is taken"));
     }
     let entry: ModelServiceEntry = read(entry, &format!("models.{name}"))?;
@@ -64,7 +66,7 @@ fn parse_service(name: String, entry: toml::Value) -> Result<ModelService, CliFa
     if base_url.is_none() && !is_known {
         let near = nearest(&name, PROVIDERS.iter().map(|provider| provider.prefix));
         let near = near.map(|near| format!("; or did you mean `{near}`?")).unwrap_or_default();
-        return Err(CliFailure::usage(format!("[models.{name}] has no `base_url`"))
+        return Err(CliFailure::setting(format!("[models.{name}] has no `base_url`"))
             .hint(format!("give `base_url`, such as \"https://host/v1\"{near}")));
     }
     let protocol = entry.protocol.map(|word| parse_protocol(&word, &name)).transpose()?;
@@ -73,7 +75,7 @@ fn parse_service(name: String, entry: toml::Value) -> Result<ModelService, CliFa
         SecretSetting::Environment { env } => HeaderSource::Variable(env),
     };
     if entry.max_tokens == Some(0) {
-        return Err(CliFailure::usage(format!("`max_tokens` in [models.{name}] is 0: the model could not answer")));
+        return Err(CliFailure::setting(format!("`max_tokens` in [models.{name}] is 0: the model could not answer")));
     }
     Ok(ModelService {
         base_url,
@@ -90,14 +92,14 @@ fn parse_service(name: String, entry: toml::Value) -> Result<ModelService, CliFa
 fn check_base_url(url: String, name: &str) -> Result<String, CliFailure> {
     match url.starts_with("http://") || url.starts_with("https://") {
         true => Ok(url),
-        false => Err(CliFailure::usage(format!("the `base_url` of [models.{name}] is not an HTTP URL: {url}"))
+        false => Err(CliFailure::setting(format!("the `base_url` of [models.{name}] is not an HTTP URL: {url}"))
             .hint("it begins with http:// or https://")),
     }
 }
 
 fn parse_protocol(word: &str, name: &str) -> Result<ModelProtocol, CliFailure> {
     ModelProtocol::parse(word).ok_or_else(|| {
-        CliFailure::usage(format!("the `protocol` of [models.{name}] cannot be `{word}`"))
+        CliFailure::setting(format!("the `protocol` of [models.{name}] cannot be `{word}`"))
             .hint("\"openai\" is chat completions, \"anthropic\" is messages")
     })
 }
@@ -107,7 +109,7 @@ fn parse_price(name: &str, entry: toml::Value) -> Result<TokenPrice, CliFailure>
     let millionths = |money: f64| {
         let usable = money.is_finite() && (0.0..1e9).contains(&money);
         usable.then(|| (money * 1e6).round() as u64).ok_or_else(|| {
-            CliFailure::usage(format!("the price of `{name}` cannot be {money}"))
+            CliFailure::setting(format!("the price of `{name}` cannot be {money}"))
                 .hint("it is money per million tokens, 0 or more")
         })
     };

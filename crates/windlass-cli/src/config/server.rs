@@ -109,7 +109,7 @@ pub(crate) fn parse_server(table: toml::Value, file: &Path) -> Result<ServerSett
                 super::set_limit(&mut limits, &known, key, super::limit_value(key, &value)?)?;
                 if limits[key] == 0 {
                     let hint = "give 1 or more, or leave it out";
-                    return Err(CliFailure::usage(format!("`{key}` under [server] cannot be 0")).hint(hint));
+                    return Err(CliFailure::setting(format!("`{key}` under [server] cannot be 0")).hint(hint));
                 }
             }
             _ => {
@@ -133,14 +133,14 @@ fn text(value: toml::Value, key: &str) -> Result<String, CliFailure> {
     match value {
         toml::Value::String(text) => Ok(text),
         other => {
-            Err(CliFailure::usage(format!("`{key}` under [server] must be a text, not of kind {}", other.type_str())))
+            Err(CliFailure::setting(format!("`{key}` under [server] must be a text, not of kind {}", other.type_str())))
         }
     }
 }
 
 fn texts(value: toml::Value, key: &str) -> Result<Vec<String>, CliFailure> {
     let wrong = |found: &str| {
-        CliFailure::usage(format!("`{key}` under [server] must be a list of texts, not of kind {found}"))
+        CliFailure::setting(format!("`{key}` under [server] must be a list of texts, not of kind {found}"))
             .hint(format!("such as {key} = [\"…\"]"))
     };
     let toml::Value::Array(items) = value else { return Err(wrong(value.type_str())) };
@@ -153,7 +153,7 @@ fn texts(value: toml::Value, key: &str) -> Result<Vec<String>, CliFailure> {
 
 fn parse_bind(text: &str) -> Result<SocketAddr, CliFailure> {
     text.parse().map_err(|_| {
-        CliFailure::usage(format!("`bind` under [server] is not an address and port: {text}"))
+        CliFailure::setting(format!("`bind` under [server] is not an address and port: {text}"))
             .hint("such as \"127.0.0.1:7117\" or \"[::1]:7117\"; names under which it is reached go into `hosts`")
     })
 }
@@ -169,20 +169,20 @@ fn parse_tool(name: String) -> Result<String, CliFailure> {
 fn parse_folder(text: &str, file: &Path) -> Result<PathBuf, CliFailure> {
     let path = file.parent().unwrap_or(Path::new("")).join(text);
     std::path::absolute(&path)
-        .map_err(|error| CliFailure::usage(format!("`workdir` under [server] is not a folder: {text}: {error}")))
+        .map_err(|error| CliFailure::setting(format!("`workdir` under [server] is not a folder: {text}: {error}")))
 }
 
 fn parse_count(value: &toml::Value, key: &str, meaning: &str) -> Result<u32, CliFailure> {
     let number = value.as_integer().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
     number.ok_or_else(|| {
-        CliFailure::usage(format!("`{key}` under [server] must be a whole number, 1 or more"))
+        CliFailure::setting(format!("`{key}` under [server] must be a whole number, 1 or more"))
             .hint(format!("it is {meaning}"))
     })
 }
 
 fn parse_proxy(text: &str) -> Result<AddressRange, CliFailure> {
     text.parse().map_err(|bad: windlass_tools::outbound::InvalidOutboundRule| {
-        CliFailure::usage(format!("in `proxies` under [server]: {}", bad.message)).hint(bad.hint)
+        CliFailure::setting(format!("in `proxies` under [server]: {}", bad.message)).hint(bad.hint)
     })
 }
 
@@ -193,7 +193,7 @@ fn parse_duration(value: &toml::Value, key: &str) -> Result<Duration, CliFailure
         _ => None,
     };
     given.filter(|span| *span > Duration::ZERO).ok_or_else(|| {
-        CliFailure::usage(format!("`{key}` under [server] must be a duration above zero"))
+        CliFailure::setting(format!("`{key}` under [server] must be a duration above zero"))
             .hint("such as \"PT30S\", or a number of seconds")
     })
 }
@@ -220,7 +220,7 @@ fn parse_outbound(value: toml::Value) -> Result<OutboundRules, CliFailure> {
 
 fn parse_rule(text: &str) -> Result<OutboundRule, CliFailure> {
     text.parse().map_err(|bad: windlass_tools::outbound::InvalidOutboundRule| {
-        CliFailure::usage(format!("in [server.outbound]: {}", bad.message)).hint(bad.hint)
+        CliFailure::setting(format!("in [server.outbound]: {}", bad.message)).hint(bad.hint)
     })
 }
 
@@ -231,7 +231,7 @@ fn parse_agents(value: toml::Value) -> Result<AgentRules, CliFailure> {
             "allow" => rules.allow = texts(value, "agents.allow")?,
             "deny" => rules.deny = texts(value, "agents.deny")?,
             "sandbox" => {
-                let wrong = || CliFailure::usage("`agents.sandbox` under [server] must be true or false");
+                let wrong = || CliFailure::setting("`agents.sandbox` under [server] must be true or false");
                 rules.sandbox = value.as_bool().ok_or_else(wrong)?;
             }
             _ => return Err(unknown_name("setting under [server.agents]", &key, AGENTS_KEYS)),

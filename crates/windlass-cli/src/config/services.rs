@@ -50,7 +50,7 @@ impl SecretSetting {
         match self {
             SecretSetting::Text(text) => Ok(text.clone()),
             SecretSetting::Environment { env } => std::env::var(env).map_err(|_| {
-                CliFailure::usage(format!("the environment variable `{env}` is not set, or is not text"))
+                CliFailure::setting(format!("the environment variable `{env}` is not set, or is not text"))
                     .hint("windlass.toml refers to it: set it before the run")
             }),
         }
@@ -190,7 +190,7 @@ fn parse_activity(name: String, entry: toml::Value, settings_file: &Path) -> Res
     let tools = crate::tools::names();
     if name.trim().is_empty() || tools.contains(&name.as_str()) {
         let message = format!("an activity cannot be called `{name}`");
-        return Err(CliFailure::usage(message).hint(format!("these names are taken by tools: {}", tools.join(", "))));
+        return Err(CliFailure::setting(message).hint(format!("these names are taken by tools: {}", tools.join(", "))));
     }
     let entry: ActivityEntry = read(entry, &format!("activities.{name}"))?;
     let hint = "give `url` for a service, `workflow` for a definition to run as a child, or `worker = true` for a tool that \
@@ -200,7 +200,7 @@ fn parse_activity(name: String, entry: toml::Value, settings_file: &Path) -> Res
         (None, None) if entry.worker && plain => ConfiguredTarget::Worker,
         (_, _) if entry.worker => {
             let message = format!("the activity `{name}` runs on workers: other keys have no effect");
-            return Err(CliFailure::usage(message).hint("keep `worker = true` alone"));
+            return Err(CliFailure::setting(message).hint("keep `worker = true` alone"));
         }
         (Some(url), None) => ConfiguredTarget::Endpoint {
             url: check_http_url(url, &format!("activity `{name}`"))?,
@@ -212,15 +212,17 @@ fn parse_activity(name: String, entry: toml::Value, settings_file: &Path) -> Res
             if !plain {
                 let message =
                     format!("the activity `{name}` is a workflow: `method`, `headers`, `timeout` have no effect");
-                return Err(CliFailure::usage(message).hint("remove them"));
+                return Err(CliFailure::setting(message).hint("remove them"));
             }
             ConfiguredTarget::Workflow(settings_file.parent().unwrap_or(Path::new("")).join(file))
         }
         (Some(_), Some(_)) => {
-            return Err(CliFailure::usage(format!("the activity `{name}` has `url` and `workflow`")).hint("keep one"));
+            return Err(CliFailure::setting(format!("the activity `{name}` has `url` and `workflow`")).hint("keep one"));
         }
         (None, None) => {
-            return Err(CliFailure::usage(format!("the activity `{name}` has neither `url` nor `workflow`")).hint(hint));
+            return Err(
+                CliFailure::setting(format!("the activity `{name}` has neither `url` nor `workflow`")).hint(hint)
+            );
         }
     };
     Ok(ConfiguredActivity { name, target })
@@ -229,14 +231,14 @@ fn parse_activity(name: String, entry: toml::Value, settings_file: &Path) -> Res
 pub(super) fn check_http_url(url: String, what: &str) -> Result<String, CliFailure> {
     match url.starts_with("http://") || url.starts_with("https://") {
         true => Ok(url),
-        false => Err(CliFailure::usage(format!("the `url` of the {what} is not an HTTP URL: {url}"))
+        false => Err(CliFailure::setting(format!("the `url` of the {what} is not an HTTP URL: {url}"))
             .hint("it begins with http:// or https://")),
     }
 }
 
 pub(super) fn parse_timeout(text: &str, what: &str) -> Result<Duration, CliFailure> {
     Duration::parse_iso(text).ok_or_else(|| {
-        CliFailure::usage(format!("the `timeout` of the {what} is not a duration: {text}")).hint("such as \"PT30S\"")
+        CliFailure::setting(format!("the `timeout` of the {what} is not a duration: {text}")).hint("such as \"PT30S\"")
     })
 }
 
@@ -249,9 +251,11 @@ pub(crate) fn parse_app_settings(table: toml::Value) -> Result<BTreeMap<String, 
 }
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: toml::Value, section: &str) -> Result<T, CliFailure> {
-    value.try_into().map_err(|error: toml::de::Error| CliFailure::usage(format!("in [{section}]: {}", error.message())))
+    value
+        .try_into()
+        .map_err(|error: toml::de::Error| CliFailure::setting(format!("in [{section}]: {}", error.message())))
 }
 
 pub(super) fn wrong_kind(section: &str, found: &toml::Value) -> CliFailure {
-    CliFailure::usage(format!("`{section}` must be a section, not of kind {}", found.type_str()))
+    CliFailure::setting(format!("`{section}` must be a section, not of kind {}", found.type_str()))
 }

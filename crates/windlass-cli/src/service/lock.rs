@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::failure::CliFailure;
+use crate::failure::{CliFailure, codes};
 
 const LOCK_FILE: &str = "server.lock";
 
@@ -56,6 +56,7 @@ impl StoreLock {
                 let holder =
                     if holder.trim().is_empty() { "another process".to_owned() } else { holder.trim().to_owned() };
                 Err(CliFailure::usage(format!("another server already uses this store: {holder}"))
+                    .code(codes::BUSY_STORE)
                     .location(store.display().to_string())
                     .hint("stop that server first, or use another store with --store"))
             }

@@ -23,7 +23,7 @@ use windlass_value::Value;
 
 use crate::args::GlobalArgs;
 use crate::config::CliSettings;
-use crate::failure::{CliExit, CliFailure};
+use crate::failure::{CliExit, CliFailure, codes};
 use crate::host::Interrupts;
 use crate::{host, out, stores};
 use lock::StoreLock;
@@ -265,7 +265,7 @@ impl Service {
                     traces.stop(TRACES_TIMEOUT).await;
                 }
                 info!("stopped");
-                stopped.map(|()| CliExit::Success).map_err(|error| CliFailure::new(CliExit::Failed, error.to_string()))
+                stopped.map(|()| CliExit::Success).map_err(|error| CliFailure::new(CliExit::Failed, error.to_string()).code(codes::SERVER))
             }
             () = interrupts.next() => {
                 info!("stopped immediately");

@@ -15,7 +15,7 @@ use windlass_core::ProcessLimits;
 use windlass_server::auth::FIRST_TOKEN_FILE;
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 
-use crate::failure::CliFailure;
+use crate::failure::{CliFailure, codes};
 use crate::tools::variable;
 
 /// The path of the worker protocol below the API.
@@ -210,12 +210,14 @@ fn is_loopback(host: &str) -> bool {
 pub(crate) fn read_token(file: Option<&Path>) -> Result<Secret, CliFailure> {
     let hint = "give --token-file FILE or set WINDLASS_TOKEN; `windlass token create NAME --scope work` creates one";
     let text = match file {
-        Some(file) => std::fs::read_to_string(file)
-            .map_err(|error| CliFailure::usage(format!("could not read {}: {error}", file.display())).hint(hint))?,
-        None => variable("WINDLASS_TOKEN").ok_or_else(|| CliFailure::usage("there is no token").hint(hint))?,
+        Some(file) => std::fs::read_to_string(file).map_err(|error| {
+            CliFailure::usage(format!("could not read {}: {error}", file.display())).code(codes::NO_TOKEN).hint(hint)
+        })?,
+        None => variable("WINDLASS_TOKEN")
+            .ok_or_else(|| CliFailure::usage("there is no token").code(codes::NO_TOKEN).hint(hint))?,
     };
     match text.trim() {
-        "" => Err(CliFailure::usage("the token is empty").hint(hint)),
+        "" => Err(CliFailure::usage("the token is empty").code(codes::NO_TOKEN).hint(hint)),
         token => Ok(Secret::new(token)),
     }
 }

@@ -20,7 +20,7 @@ use windlass_tools::Redactor;
 
 pub(crate) use client::{ServerClient, ServerRequestError, format_report, read_token};
 
-use crate::failure::{CliExit, CliFailure};
+use crate::failure::{CliExit, CliFailure, codes};
 use crate::host::Interrupts;
 use crate::out;
 
@@ -183,7 +183,8 @@ impl RemoteWorker {
                     }
                 }
                 Err(ServerRequestError::Rejected { status, detail, .. }) if !connected => {
-                    let failure = CliFailure::usage(format!("the server rejects this worker ({status}): {detail}"));
+                    let failure = CliFailure::usage(format!("the server rejects this worker ({status}): {detail}"))
+                        .code(codes::TOKEN_REJECTED);
                     return Err(failure.hint("its token needs the scope `work`"));
                 }
                 Err(error) => {

@@ -108,9 +108,10 @@ pub(crate) async fn steps(
 }
 
 fn step_info(timeline: &Timeline, entry: &TimelineEntry, plan: &Plan, now: Timestamp) -> StepInfo {
-    let error = entry.error.as_ref().map(|(code, message)| RunError {
-        code: code.to_string(),
-        message: message.to_string(),
+    let error = entry.error.as_ref().map(|error| RunError {
+        code: error.code.to_string(),
+        reference: error.reference,
+        message: error.message.to_string(),
         path: entry.path.to_string(),
         hint: None,
         position: SourcePosition::locate(plan, &entry.path),

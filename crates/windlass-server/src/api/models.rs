@@ -66,7 +66,10 @@ impl RunSummary {
 /// The error of a run.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct RunError {
+    /// The name that definitions and journals use, such as `LoopCountExceeded` or `503`.
     pub code: String,
+    /// The error code, such as `WND-2001`. `/errors/WND-2001` is its page.
+    pub reference: &'static str,
     pub message: String,
     /// Such as `sync[3].fetch`.
     pub path: String,
@@ -81,6 +84,7 @@ impl RunError {
     pub(crate) fn from_error(error: &ErrorInfo, plan: Option<&Plan>) -> RunError {
         RunError {
             code: error.code.to_string(),
+            reference: windlass_errors::for_run_error(&error.code, &error.kind),
             message: error.message.to_string(),
             path: error.path.to_string(),
             hint: error.hint.as_ref().map(ToString::to_string),

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use bytes::Bytes;
@@ -55,6 +55,24 @@ pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Heal
         Ok(()) => Ok(Json(Health { status: "ready", version: env!("CARGO_PKG_VERSION") })),
         Err(why) => not_ready(format!("the store cannot be written: {why}"), "`windlass doctor` checks the store"),
     }
+}
+
+/// Returns the page of an error code: cause, example and fix. The `type` of a problem document links it.
+#[utoipa::path(
+    get,
+    path = "/errors/{code}",
+    tag = "ops",
+    params(("code" = String, Path, description = "such as `WND-3003`")),
+    responses(
+        (status = 200, description = "the page, in Markdown", content_type = "text/plain"),
+        (status = 404, body = ApiProblem, description = "there is no such code")
+    )
+)]
+pub(crate) async fn error_page(_: Public, Path(code): Path<String>) -> Result<impl IntoResponse, ApiProblem> {
+    let entry = windlass_errors::find(&code).ok_or_else(|| {
+        ApiProblem::not_found(format!("there is no error code `{code}`")).hint("codes look like `WND-3003`")
+    })?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], entry.page))
 }
 
 /// Returns metrics in the OpenMetrics format, for Prometheus and others.

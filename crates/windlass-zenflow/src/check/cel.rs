@@ -123,7 +123,7 @@ impl DocumentReader<'_> {
         if !errors.is_empty() {
             for error in errors {
                 let span = cel.written.span_of(error.range, cel.span);
-                let problem = Diagnostic::error(codes::VALIDATION, span, error.message);
+                let problem = Diagnostic::error(codes::EXPRESSION, span, error.message);
                 self.found.push(problem.with_hint(error.hint.unwrap_or_else(|| "check the CEL syntax".to_owned())));
             }
             return;
@@ -143,7 +143,7 @@ impl DocumentReader<'_> {
         }
         let span = cel.written.span_of(found.range.clone(), cel.span);
         let hint = self.suggestion(&found.id, context.inputs.iter().copied());
-        self.error(codes::VALIDATION, span, format!("there is no input `{}`", found.id), hint);
+        self.error(codes::EXPRESSION, span, format!("there is no input `{}`", found.id), hint);
     }
 
     fn name_of_step(&mut self, found: &CelReference, cel: &CelSource, context: &ExpressionContext) {

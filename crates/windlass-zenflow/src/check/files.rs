@@ -26,7 +26,7 @@ impl DocumentReader<'_> {
             ContextFiles::In(folder) => Some(WorkflowFolder::open(folder, Arc::new(DiskFiles))),
             ContextFiles::Refused(hint) => {
                 let message = format!("the file `{}` cannot be attached: files are not read here", path.value);
-                return self.error(codes::VALIDATION, path.span, message, hint.clone());
+                return self.error(codes::FILE_REFERENCE, path.span, message, hint.clone());
             }
         };
         // The path as written was already checked; without a folder there is nothing more to check.
@@ -42,14 +42,14 @@ impl DocumentReader<'_> {
             Ok(size) => {
                 let message = format!("`{}` has {size} bytes, more than the {max_bytes} of a context file", path.value);
                 let hint = "attach less of it, or raise `limits.max_context_file_bytes` in windlass.toml";
-                self.error(codes::VALIDATION, path.span, message, hint);
+                self.error(codes::FILE_REFERENCE, path.span, message, hint);
             }
             Err(PathError::Invalid(why)) => {
-                self.error(codes::VALIDATION, path.span, format!("`{}` {why}", path.value), paths::PATH_HINT);
+                self.error(codes::FILE_REFERENCE, path.span, format!("`{}` {why}", path.value), paths::PATH_HINT);
             }
             Err(PathError::Outside) => {
                 let message = format!("`{}` is a link that leads out of the workflow's folder", path.value);
-                self.error(codes::VALIDATION, path.span, message, paths::PATH_HINT);
+                self.error(codes::FILE_REFERENCE, path.span, message, paths::PATH_HINT);
             }
             Err(PathError::File(problem)) => {
                 let message = format!("the file `{}` cannot be attached: {problem}", path.value);

@@ -25,7 +25,7 @@ impl DocumentReader<'_> {
         };
         let mut wrong = |span: Span, why: &str| {
             let message = format!("the agent `{}` cannot judge a loop: {why}", name.value);
-            let problem = Diagnostic::error(codes::VALIDATION, span, message);
+            let problem = Diagnostic::error(codes::JUDGE, span, message);
             self.found.push(problem.with_label(name.span, "judges this loop").with_hint(EXPECTED_SCHEMA));
         };
         let Some(schema) = &agent.result_schema else {

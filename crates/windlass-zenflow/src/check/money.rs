@@ -43,7 +43,7 @@ fn missing_price(span: Span, message: String, model: Option<&str>) -> Diagnostic
         None => "name a model, or set a default model; its price belongs in the table `[prices]` in windlass.toml"
             .to_owned(),
     };
-    Diagnostic::error(codes::VALIDATION, span, message).with_hint(hint)
+    Diagnostic::error(codes::PRICE, span, message).with_hint(hint)
 }
 
 fn models_of(document: &WorkflowDocument, options: &ZenflowOptions) -> Vec<Option<String>> {

@@ -37,11 +37,11 @@ impl DocumentReader<'_> {
         let message = format!("there is no tool `{}`", tool.value);
         if tool.value == "*" {
             let hint = "names cannot be patterns: omit `tools` to allow all";
-            return self.error(codes::VALIDATION, tool.span, message, hint);
+            return self.error(codes::AGENT_TOOL, tool.span, message, hint);
         }
         if let Some(name) = nearest(tool, names()) {
             let hint = format!("did you mean `{name}`?");
-            return self.error(codes::VALIDATION, tool.span, message, hint);
+            return self.error(codes::AGENT_TOOL, tool.span, message, hint);
         }
         let parts = tool.split_once("__").filter(|(_, name)| !name.is_empty());
         let server = parts.and_then(|(server, _)| nearest(server, self.options.mcp.iter().map(String::as_str)));
@@ -50,7 +50,7 @@ impl DocumentReader<'_> {
             _ => format!("there are {}; a server's tools are named `server__tool`", format_names(names())),
         };
         match self.options.strict_files {
-            true => self.error(codes::VALIDATION, tool.span, message, hint),
+            true => self.error(codes::AGENT_TOOL, tool.span, message, hint),
             // The tool may exist where the workflow runs.
             false => self.warning(codes::UNKNOWN_TOOL, tool.span, message + "; a run would stop here", hint),
         }

@@ -69,7 +69,7 @@ impl DocumentReader<'_> {
         agent.temperature = object.take("temperature").and_then(|node| self.number_up_to(node, "temperature", 2.0));
         agent.top_p = object.take("topP").and_then(|node| self.number_up_to(node, "topP", 1.0));
         agent.result_schema = object.take("resultSchema").and_then(|node| self.result_schema(node));
-        object.finish(codes::VALIDATION, "an agent", &mut self.found);
+        object.finish(codes::UNKNOWN_KEY, "an agent", &mut self.found);
         agent
     }
 

@@ -18,10 +18,10 @@ const CONTEXT_FILES: [(&str, bool); 2] = [("strict", false), ("lenient", true)];
 
 /// The format has one code for all problems that its own test cases do not name.
 const TRIGGERS: TriggerProblemCodes = TriggerProblemCodes {
-    unknown_key: codes::VALIDATION,
-    missing_key: codes::VALIDATION,
-    bad_value: codes::VALIDATION,
-    conflict: codes::VALIDATION,
+    unknown_key: codes::UNKNOWN_KEY,
+    missing_key: codes::MISSING_KEY,
+    bad_value: codes::BAD_VALUE,
+    conflict: codes::CONFLICT,
     over_limit: codes::VALIDATION,
 };
 
@@ -40,7 +40,7 @@ impl DocumentReader<'_> {
                 .is_some_and(|lenient| lenient.value),
             triggers,
         };
-        object.finish(codes::VALIDATION, "`x-windlass`", &mut self.found);
+        object.finish(codes::UNKNOWN_KEY, "`x-windlass`", &mut self.found);
         extensions
     }
 
@@ -49,7 +49,7 @@ impl DocumentReader<'_> {
         let Some(mut object) = self.object(node, "`x-windlass`") else { return (None, None) };
         let budget = object.take("budget").and_then(|node| self.budget(node));
         let call = object.take("call").and_then(|node| self.call(node));
-        object.finish(codes::VALIDATION, "`x-windlass` of a step", &mut self.found);
+        object.finish(codes::UNKNOWN_KEY, "`x-windlass` of a step", &mut self.found);
         (budget, call)
     }
 
@@ -63,7 +63,7 @@ impl DocumentReader<'_> {
         let mut object = self.object(node, "`call`")?;
         let definition = object.take("definition");
         let input = object.take("input").map(|node| self.call_input(node));
-        object.finish(codes::VALIDATION, "`call`", &mut self.found);
+        object.finish(codes::UNKNOWN_KEY, "`call`", &mut self.found);
         let Some(definition) = definition else {
             let hint = "add `definition:` with the name of the definition to run";
             self.error(codes::VALIDATION, node.span, "`call` has no `definition`", hint);
@@ -90,7 +90,7 @@ impl DocumentReader<'_> {
     pub(crate) fn only_budget(&mut self, node: &SyntaxNode) -> Option<ZenflowBudget> {
         let mut object = self.object(node, "`x-windlass`")?;
         let budget = object.take("budget").and_then(|node| self.budget(node));
-        object.finish(codes::VALIDATION, "`x-windlass` of a loop", &mut self.found);
+        object.finish(codes::UNKNOWN_KEY, "`x-windlass` of a loop", &mut self.found);
         budget
     }
 
@@ -106,7 +106,7 @@ impl DocumentReader<'_> {
         };
         let limits = |key: &str| key != "reply";
         let empty = node.as_map().is_some_and(|entries| !entries.iter().any(|(key, _)| limits(&key.text)));
-        object.finish(codes::VALIDATION, "`budget`", &mut self.found);
+        object.finish(codes::UNKNOWN_KEY, "`budget`", &mut self.found);
         if empty {
             let hint = "set at least one of `tokens`, `money`, `calls`, `time`";
             self.error(codes::VALIDATION, node.span, "this budget limits nothing", hint);
@@ -155,7 +155,7 @@ impl DocumentReader<'_> {
             model: object.take("model").and_then(|node| self.non_empty_text(node, "model")),
             prompt: object.take("prompt").and_then(|node| self.model_text(node, "prompt", false)),
         };
-        object.finish(codes::VALIDATION, "`coordinator`", &mut self.found);
+        object.finish(codes::UNKNOWN_KEY, "`coordinator`", &mut self.found);
         coordinator
     }
 }

@@ -28,7 +28,7 @@ impl DocumentReader<'_> {
             output_mode.and_then(|node| self.one_of(node, "outputMode", &OUTPUT_MODES, codes::LOOP_VALIDATION));
         let steps = object.take_entry("steps").map(|(key, node)| self.inner_steps(key, node)).unwrap_or_default();
         let budget = object.take("x-windlass").and_then(|node| self.only_budget(node));
-        object.finish(codes::VALIDATION, "`loop`", &mut self.found);
+        object.finish(codes::UNKNOWN_KEY, "`loop`", &mut self.found);
         // The placeholder for an unreadable list is never used, because there is an error.
         let nothing = || LoopMode::ForEach {
             items: ForEachItems::Literal(Spanned::new(windlass_value::Value::Null, node.span)),

@@ -65,7 +65,7 @@ impl<'a> DocumentReader<'a> {
         };
         let options = object.take("options").map_or_else(FlowOptions::default, |node| self.settings(node));
         let extensions = object.take("x-windlass").map_or_else(Extensions::default, |node| self.extensions(node));
-        object.finish(codes::VALIDATION, "a workflow", &mut self.found);
+        object.finish(codes::UNKNOWN_KEY, "a workflow", &mut self.found);
         let document = WorkflowDocument {
             source: source.clone(),
             folder: self.folder.map(|folder| folder.path().to_owned()),

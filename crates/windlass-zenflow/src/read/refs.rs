@@ -29,18 +29,23 @@ impl DocumentReader<'_> {
             };
             if path.is_empty() {
                 let hint = "write `@path/to/file.md`; a text that begins with `@` itself needs a word before it";
-                self.error(codes::VALIDATION, span, format!("{} no file: `@` has no path after it", from()), hint);
+                self.error(codes::FILE_REFERENCE, span, format!("{} no file: `@` has no path after it", from()), hint);
                 return None;
             }
             if chain.len() == max_depth {
                 let message = format!("`{what}` goes through more than {max_depth} files, each referring to the next");
                 let hint = "refer to the last of them, or raise `limits.max_text_file_depth` in windlass.toml";
-                self.error(codes::VALIDATION, span, message, hint);
+                self.error(codes::FILE_REFERENCE, span, message, hint);
                 return None;
             }
             let Some(folder) = self.folder else {
                 if let Err(why) = paths::normalize(&path) {
-                    self.error(codes::VALIDATION, span, format!("{} `{path}`, which {why}", from()), paths::PATH_HINT);
+                    self.error(
+                        codes::FILE_REFERENCE,
+                        span,
+                        format!("{} `{path}`, which {why}", from()),
+                        paths::PATH_HINT,
+                    );
                     return None;
                 }
                 return self.folder_unknown(&path, written, span);
@@ -48,12 +53,17 @@ impl DocumentReader<'_> {
             let found = match folder.find(&path) {
                 Ok(found) => found,
                 Err(PathError::Invalid(why)) => {
-                    self.error(codes::VALIDATION, span, format!("{} `{path}`, which {why}", from()), paths::PATH_HINT);
+                    self.error(
+                        codes::FILE_REFERENCE,
+                        span,
+                        format!("{} `{path}`, which {why}", from()),
+                        paths::PATH_HINT,
+                    );
                     return None;
                 }
                 Err(PathError::Outside) => {
                     let message = format!("{} `{path}`, a link that leads out of the workflow's folder", from());
-                    self.error(codes::VALIDATION, span, message, paths::PATH_HINT);
+                    self.error(codes::FILE_REFERENCE, span, message, paths::PATH_HINT);
                     return None;
                 }
                 Err(PathError::File(FileReadProblem::Unavailable)) => return self.folder_unknown(&path, written, span),
@@ -66,7 +76,7 @@ impl DocumentReader<'_> {
             };
             if chain.contains(&found) {
                 let message = format!("{} `{path}`, which leads back to it", from());
-                self.error(codes::VALIDATION, span, message, "write the text into one of the files");
+                self.error(codes::FILE_REFERENCE, span, message, "write the text into one of the files");
                 return None;
             }
             let text = match folder.files.read(&found, max_bytes).map(String::from_utf8) {
@@ -74,7 +84,7 @@ impl DocumentReader<'_> {
                 Ok(Err(_)) => {
                     let message = format!("{} `{path}`, which is not UTF-8 text", from());
                     self.error(
-                        codes::VALIDATION,
+                        codes::FILE_REFERENCE,
                         span,
                         message,
                         "only texts can be referred to; `contextFiles` may be anything",
@@ -89,7 +99,7 @@ impl DocumentReader<'_> {
                         }
                         _ => "refer to a text file",
                     };
-                    self.error(codes::VALIDATION, span, message, hint);
+                    self.error(codes::FILE_REFERENCE, span, message, hint);
                     return None;
                 }
             };
@@ -109,7 +119,7 @@ impl DocumentReader<'_> {
     pub(crate) fn missing_file(&mut self, problem: &FileReadProblem, span: Span, message: String, hint: &str) {
         match *problem == FileReadProblem::Missing && !self.options.strict_files {
             true => self.warning(codes::MISSING_FILE, span, message + "; a run would stop here", hint),
-            false => self.error(codes::VALIDATION, span, message, hint),
+            false => self.error(codes::FILE_REFERENCE, span, message, hint),
         }
     }
 

@@ -210,7 +210,7 @@ impl DocumentReader<'_> {
             Ok(_) => Some(path),
             Err(why) => {
                 let message = format!("`{}` {why}", *path);
-                self.error(codes::VALIDATION, node.span, message, crate::paths::PATH_HINT);
+                self.error(codes::FILE_REFERENCE, node.span, message, crate::paths::PATH_HINT);
                 None
             }
         }

@@ -36,7 +36,7 @@ impl DocumentReader<'_> {
                 .and_then(|node| self.one_of(node, "scheduler", &SCHEDULERS, codes::VALIDATION)),
             max_retries: object.take("maxRetries").and_then(|node| self.retries(node, "maxRetries")),
         };
-        object.finish(codes::VALIDATION, "`options`", &mut self.found);
+        object.finish(codes::UNKNOWN_KEY, "`options`", &mut self.found);
         if let Some(isolation) =
             options.isolation.as_ref().filter(|isolation| !matches!(isolation.as_str(), "" | "none"))
         {

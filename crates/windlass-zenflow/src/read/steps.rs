@@ -72,7 +72,7 @@ impl DocumentReader<'_> {
             budget,
             call,
         };
-        object.finish(codes::VALIDATION, "a step", &mut self.found);
+        object.finish(codes::UNKNOWN_KEY, "a step", &mut self.found);
         self.warn_no_effect(&step);
         Some(step)
     }

@@ -15,7 +15,7 @@ impl DocumentReader<'_> {
                 format!("`{what}` has the character U+{:04X}, which changes the direction of the text", letter as u32);
             let span = text.span_of(at..at + letter.len_utf8(), span);
             self.error(
-                codes::VALIDATION,
+                codes::TEXT_DIRECTION,
                 span,
                 message,
                 "remove it: the displayed text would differ from the actual text",
