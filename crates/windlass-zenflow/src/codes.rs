@@ -22,7 +22,7 @@ pub(crate) const FOREACH_EMPTY: &str = "foreach_empty_array";
 pub(crate) const MODEL: &str = "model";
 pub(crate) const UNTIL_AGENT: &str = "untilagent_bad_ref";
 
-/// Keys that `forEach` excludes, and their codes.
+/// Keys that cannot be combined with `forEach`, and the code of each error.
 pub(crate) const FOREACH_WITH: [(&str, &str); 4] = [
     ("maxIterations", "foreach_with_max_iterations"),
     ("until", "foreach_with_until"),
@@ -30,7 +30,7 @@ pub(crate) const FOREACH_WITH: [(&str, &str); 4] = [
     ("delay", "foreach_with_delay"),
 ];
 
-/// Keys that `include` excludes, and their codes.
+/// Keys that cannot be combined with `include`, and the code of each error.
 pub(crate) const INCLUDE_HAS: [(&str, &str); 6] = [
     ("agent", "include_has_agent"),
     ("instructions", "include_has_instructions"),
@@ -42,11 +42,11 @@ pub(crate) const INCLUDE_HAS: [(&str, &str); 6] = [
 
 /// Warning: a missing file, if the workflow is only checked, not run.
 pub(crate) const MISSING_FILE: &str = "missing_file";
-/// Warning: an unknown tool.
+/// Warning: a tool that is unknown in this environment; it may exist where the workflow runs.
 pub(crate) const UNKNOWN_TOOL: &str = "unknown_tool";
 /// Warning: an expression uses a step that may not have ended.
 pub(crate) const NOT_AN_ANCESTOR: &str = "not_an_ancestor";
-/// Warning: a text has two readings.
+/// Warning: a text has two possible meanings.
 pub(crate) const AMBIGUOUS: &str = "ambiguous";
 /// Warning: `{{…}}`, which has no meaning here.
 pub(crate) const TEMPLATE: &str = "template";
