@@ -1,4 +1,4 @@
-//! The page is compiled in: a new file of it must be seen, also where no line of code has changed.
+//! Rebuilds the crate when a file of the web UI is added or changed, since the web UI is embedded in the binary.
 
 fn main() {
     println!("cargo:rerun-if-changed=../../ui/dist");

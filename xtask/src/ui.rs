@@ -12,7 +12,7 @@ pub(crate) fn ui(rest: &[String]) -> bool {
         return false;
     }
     let folder = folder();
-    // Packages come over a network, which may fail.
+    // Packages come over a network, which may fail once in a while: up to three attempts.
     let installed = (0..3).any(|_| npm(&["ci", "--ignore-scripts", "--no-audit", "--no-fund"]));
     let ready = installed && npm(&["run", "types"]);
     match (ready, check) {

@@ -101,7 +101,8 @@ impl ToolCallerInner {
         }
     }
 
-    /// Executes the call. Returns an outcome as the error if the tool is not finished and the engine must call again.
+    /// Executes the call. The error is an outcome for the engine: either of a tool that is not finished and must be
+    /// called again, or of a finished tool with side outputs.
     async fn execute(&self, tool_request: ToolRequest, mut call: ToolCall) -> Result<ToolAnswer, Box<TaskOutcome>> {
         if !tool_request.may_call(&tool_request.tool) {
             return Ok(ToolAnswer::error(self.not_allowed_message(&tool_request)));
@@ -281,7 +282,7 @@ impl ToolCallerInner {
             unfinished if unfinished.next_call.is_some() || unfinished.suspension.is_some() => {
                 Err(Box::new(unfinished))
             }
-            // The side outputs belong to the end of the tool.
+            // A finished tool: its side outputs must reach the engine together with its answer.
             done @ TaskOutcome { side_outputs: Some(_), .. } => {
                 let answer = ToolAnswer::success(answer_text(&done.output));
                 Err(Box::new(TaskOutcome { side_outputs: done.side_outputs, ..self.to_outcome(answer) }))

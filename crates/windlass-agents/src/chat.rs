@@ -110,11 +110,12 @@ pub struct ChatOptions {
     pub default_model: Option<String>,
     /// The provider of names without a prefix that cannot be guessed; by default the first one with a key.
     pub default_provider: Option<String>,
-    /// Services of the settings; one with the name of a known provider changes that provider.
+    /// Services from the settings. A service with the name of a known provider changes that provider.
     pub services: Vec<ModelService>,
     /// For requests that name no price.
     pub prices: Prices,
-    /// The scripts that may be used; `None`: any file. A server reads no file that a definition names.
+    /// The scripts that may be used; `None`: any file. A server sets a list, because it must read no file that only a
+    /// definition names.
     pub scripts: Option<Vec<String>>,
     /// Publishes the model's output while it arrives, as events `agent.output {delta}`.
     pub deltas: bool,

@@ -55,7 +55,7 @@ impl WorkFolder {
             .map_err(|error| format!("the work folder {} cannot be used: {}", shown(), reason(error)))?;
         let guard = PathGuard::new(protected);
         let stat = rustix::fs::fstat(&root).map_err(reason)?;
-        // The operator chooses the folder's name; it only must not be a store in use.
+        // The operator chose the folder, so it may have a protected name. Only a store in use is rejected.
         guard
             .check(&path, OsStr::new(""), Some(&stat), AccessMode::Read)
             .map_err(|_| format!("the work folder {} is the store of runs", shown()))?;

@@ -18,7 +18,7 @@ pub use prompt::{PermissionPrompt, TerminalPrompt};
 /// Commands up to this length are shown whole.
 const MAX_COMMAND_CHARS: usize = 4000;
 const MAX_TEXT_CHARS: usize = 600;
-/// Including all names and markers.
+/// The maximum length of all displayed arguments together, including their names and markers.
 const MAX_ARGUMENTS_CHARS: usize = 6000;
 
 /// Decides about calls. It is asked once per call, and again after a crash in the middle of one.

@@ -39,7 +39,8 @@ pub(crate) fn redact_text(text: &str) -> String {
     })
 }
 
-/// A long text is cut to this size. Secrets that begin before the cut are searched for up to `MAX_SEARCHED_BYTES`.
+/// Longer texts are cut to this size. Before the cut, the first `MAX_SEARCHED_BYTES` are redacted, so that a secret
+/// across the cut is found.
 const MAX_SHOWN_BYTES: usize = 2 << 10;
 const MAX_SEARCHED_BYTES: usize = 16 << 10;
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use windlass_tools::{Redactor, Secret};
 use windlass_value::{Map, Value, parse_json};
 
-/// Variables with these prefixes are withheld. Their values are mostly no secrets.
+/// Variables with these prefixes are withheld from programs. Most of their values are no secrets, so the prefix alone
+/// does not cause redaction.
 const SECRET_PREFIXES: [&str; 14] = [
     "AWS_",
     "AZURE_",

@@ -1,4 +1,4 @@
-//! Tool calls of agents: executed and denied calls, their events, and their leftovers.
+//! Tool calls of agents: executed and denied calls, their events, and the processes they must not leave behind.
 
 use crate::common;
 
@@ -64,9 +64,9 @@ async fn wait_until(what: impl Fn() -> bool) {
 #[tokio::test]
 async fn commands_leave_no_processes_behind() {
     let scene = Scene::new();
-    // Timeout: the shell, its child, and its background process are killed.
     // A number that no other command line contains by chance.
     let word = format!("86{}.860", std::process::id());
+    // Timeout: the shell, its child, and its background process are killed.
     let command = format!("sleep {word}1 & (sleep {word}2 &); sleep {word}3");
     let mut arguments = Map::new();
     arguments.insert("command", command.clone());

@@ -381,7 +381,7 @@ async fn a_script_file_can_be_a_model() {
         variables: variables(&[("WINDLASS_SCRIPT_LOG", log.to_str().unwrap())]),
         ..ChatOptions::default()
     };
-    // A closed engine, which calls nothing on its own machine except scripts.
+    // With the default options the client reaches only public addresses; scripts on this machine work nevertheless.
     let http = windlass_tools::HttpTool::new(windlass_tools::HttpOptions::default());
     let tool = AgentModelTool::new(settings, http, Arc::new(NoTools));
     let ask = async |turn: u64, attempt: u32| {

@@ -33,7 +33,7 @@ const OVER: &str = "event: message_stop\ndata: {\"type\": \"message_stop\"}";
 async fn streams_end_as_expected() {
     let table: &[(&str, &[&str], AfterReply, &str)] = &[
         ("openai", &[HELLO, STOP, DONE], AfterReply::Close, "hello"),
-        // A stream that announces its end is not waited for.
+        // After a stream has announced its end, its connection is not waited for.
         ("openai", &[HELLO, STOP, DONE], AfterReply::Silence, "hello"),
         ("openai", &[HELLO, STOP], AfterReply::Close, "hello"),
         ("openai", &[HELLO, DONE], AfterReply::Close, "hello"),

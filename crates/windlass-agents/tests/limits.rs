@@ -1,4 +1,4 @@
-//! Checks that every limit of agents' tools has an effect. Each case is a line.
+//! Checks that every limit of agents' tools has an effect, one line per case.
 
 use windlass_agents::chat::{ChatOptions, ModelProtocol};
 use windlass_agents::{AgentFiles, BashOptions, DefaultRule, PermissionPolicy, ToolRegistry};

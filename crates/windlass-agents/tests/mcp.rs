@@ -46,7 +46,7 @@ fn scene(server: McpServer) -> Scene {
     )
 }
 
-/// Checks that each limit of MCP servers has an effect. Each case is a line.
+/// Checks that each limit of MCP servers has an effect, one line per case.
 #[tokio::test]
 async fn mcp_limits_have_an_effect() {
     type Change = fn(&mut ProcessLimits);
@@ -282,7 +282,7 @@ async fn failing_http_servers_are_reported() {
         assert!(error.message.contains(why), "{why}: {}", error.message);
         assert!(!error.message.contains("wrong-wrong"), "{}", error.message);
     }
-    // Closed addresses are closed for servers, too.
+    // The address rules apply to MCP servers, too.
     let http = HttpTool::new(HttpOptions::default());
     let closed = Scene::with(
         ToolRegistry::builder().mcp(service(&server)).mcp_http(http),

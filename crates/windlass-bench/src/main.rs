@@ -196,7 +196,8 @@ const BENCHMARKS: [Benchmark; 27] = [
     },
 ];
 
-/// Modes for programs: `--modes` lists the others. `cargo xtask compare` rejects a revision that lacks them.
+/// Runs a mode meant for other programs; returns `None` if the arguments select none. `--modes` lists the others;
+/// `cargo xtask compare` rejects a revision whose source does not contain `"--modes"`.
 fn run_mode(arguments: &[String]) -> Option<bool> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     Some(match &words[..] {

@@ -79,7 +79,8 @@ impl ModelCatalog {
         ModelCatalog { options: chat_options(settings), will_run: settings.agent_options.will_run }
     }
 
-    /// The catalog of a server. Scripts are files of the server: no definition may name one, and none is opened to check.
+    /// The catalog of a server. Scripts are files of the server: no definition may name one, and none is opened to
+    /// check.
     pub(crate) fn for_server(settings: &CliSettings) -> ModelCatalog {
         let options = ChatOptions { scripts: Some(operator_scripts(settings)), ..chat_options(settings) };
         ModelCatalog { options, will_run: true }
@@ -176,8 +177,8 @@ fn registry(settings: &CliSettings, http: &HttpTool, outbound: &Outbound) -> Res
     registry.build().map_err(|error| CliFailure::usage(error.message.to_string()))
 }
 
-/// The files that agents must not write: writing them would let a model run arbitrary code or falsify a run's
-/// history.
+/// The store, which agents must not access, and the settings and source files, which they must not write: otherwise a
+/// model could run arbitrary code or falsify a run's history.
 fn protected_paths(settings: &CliSettings) -> ProtectedPaths {
     let kept = settings.file.clone().into_iter().chain(settings.agent_options.sources.paths()).collect();
     ProtectedPaths { no_access: settings.store.clone().into_iter().collect(), read_only: kept }
@@ -196,9 +197,9 @@ pub(crate) fn secrets(settings: &CliSettings) -> Vec<Secret> {
     names.filter_map(|name| variable(name)).map(Secret::new).collect()
 }
 
-/// A tool that closes this process to other processes of the same user before its first call: programs that the tool
-/// starts must not read the process's environment and memory. This does not protect against a parent that started it
-/// with all rights.
+/// A tool that makes this process unreadable for other processes of the same user before its first call: programs that
+/// the tool starts must not read the process's environment and memory. This does not stop a process with full
+/// privileges, such as root.
 pub(crate) struct HardenedTool(pub Arc<dyn Tool>);
 
 impl Tool for HardenedTool {

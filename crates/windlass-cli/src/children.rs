@@ -49,7 +49,7 @@ fn calls_workflows(plan: &Plan) -> bool {
     plan.nodes.iter().any(|node| matches!(node.kind, NodeKind::Call(_)))
 }
 
-/// The open runs below a run, without those that an open child waits for itself.
+/// Returns the open descendants of a run whose parent is not open itself: an open parent waits for its own children.
 fn unawaited_children(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, CliFailure> {
     let open = open_descendants(store, run)?;
     let ids: BTreeSet<Arc<str>> = open.iter().map(|row| row.run.clone()).collect();
@@ -68,7 +68,7 @@ async fn wait_for_child(
     let run = &child.run;
     let answered = image::load(store, run, limits)?.image.state.reply.is_some();
     let mut handle = match engine.resume(run).await {
-        // Another process owns it.
+        // Another process runs the child.
         Err(RuntimeError::Owned { .. }) => return Ok(true),
         other => other?,
     };

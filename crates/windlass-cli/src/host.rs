@@ -152,8 +152,8 @@ pub(crate) async fn watch(
     }
 }
 
-/// Returns the next event, or never if there are no more. Events that came too fast are only missing from the
-/// display.
+/// Returns the next event; never completes if there are no more. Events published faster than they are read are lost,
+/// but only for the display.
 async fn next_event(events: &mut Option<Receiver<Event>>) -> Event {
     loop {
         let received = match events {

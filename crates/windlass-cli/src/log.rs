@@ -51,7 +51,7 @@ pub(crate) fn install(command: &CliCommand) -> Result<(), CliFailure> {
     };
     let lines = LineLayer { form }.with_filter(filter("--log-level", &level)?);
     let log = Registry::default().with(lines).with(crate::service::engine_spans(command)?);
-    // A test of this crate may have installed one.
+    // Fails only if a test of this crate has already installed a subscriber.
     let _ = tracing::subscriber::set_global_default(log);
     Ok(())
 }
@@ -78,7 +78,7 @@ enum LineFormat {
     Sentences,
     /// The format of servers: time, level, event and fields; sentences verbatim.
     Human,
-    /// The same as an object.
+    /// The same fields as one JSON object per line.
     Json,
 }
 

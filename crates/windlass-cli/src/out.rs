@@ -24,13 +24,13 @@ pub(crate) fn print_json(value: &Value) -> Result<(), CliFailure> {
     print(&to_json_pretty(value))
 }
 
-/// Prints a line on stderr beside the result. A failure to write does not matter.
+/// Prints a line on stderr, apart from the result on stdout. A failure to write does not matter.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", escape_terminal_controls(text));
 }
 
-/// Escapes characters above ASCII that are terminal commands, like those that begin with an escape. They become
-/// visible, and JSON that contains them keeps its meaning.
+/// Escapes DEL and the C1 control characters (U+0080 to U+009F), which terminals interpret like escape sequences. They
+/// become visible as `\u009b`, and JSON that contains them keeps its meaning.
 pub(crate) fn escape_terminal_controls(text: &str) -> Cow<'_, str> {
     let is_command = |letter: char| matches!(letter, '\u{7f}'..='\u{9f}');
     if !text.contains(is_command) {
@@ -66,7 +66,7 @@ impl Paint {
         if self.on { windlass_syntax::Colour::Always } else { windlass_syntax::Colour::Never }
     }
 
-    /// Colours a status word. Padding belongs into `text`, since escape codes have no width.
+    /// Colours a status word. `text` must already be padded, since escape codes would count towards the width.
     pub(crate) fn status(self, status: &str, text: &str) -> String {
         match status {
             "succeeded" => self.with("32", text),

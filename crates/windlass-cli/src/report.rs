@@ -182,7 +182,7 @@ fn section(section: &ReportSection) -> String {
     heading.into_iter().chain(section.entries.iter().map(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Formats a text with its line breaks, which an answer mostly has.
+/// Formats a text with its line breaks: answers of agents usually have several lines.
 fn format_prose(value: &Value) -> String {
     match value {
         Value::Str(lines) if lines.trim_end().contains('\n') => {

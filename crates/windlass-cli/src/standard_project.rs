@@ -32,7 +32,7 @@ impl StandardProjectFiles {
             return files;
         }
         let folder = folder_of(path);
-        // Relative to the workflow's folder, the project is its parent.
+        // The project is the parent of the workflow's folder.
         let project = folder.canonicalize().map_or_else(|_| folder.join(".."), |folder| folder_of(&folder));
         files.read_file(&project.join("parameters.json"), limits, StandardProjectFiles::add_parameter);
         files.read_file(&project.join("local.settings.json"), limits, |files, key, node, found| {

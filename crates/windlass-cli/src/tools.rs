@@ -39,7 +39,7 @@ pub(crate) fn tools(settings: &CliSettings) -> Result<Tools, CliFailure> {
     Ok(crate::secrets::edge(settings)?.wrap(trusted_tools(settings)?))
 }
 
-/// All tools for trusted files, not wrapped by the edge yet.
+/// All tools for trusted files, not wrapped in the secret boundary yet.
 pub(crate) fn trusted_tools(settings: &CliSettings) -> Result<Tools, CliFailure> {
     tools_with_outbound(settings, Outbound::open(), &AgentToolOptions::for_run(settings))
 }
@@ -158,7 +158,7 @@ mod tests {
     use windlass_noetl::{NoetlOptions, RegisteredNames};
     use windlass_syntax::SourceText;
 
-    /// Returns the error for a run of this playbook that another program has started.
+    /// Returns the error of resuming a run of this playbook that a program with other tools and definitions started.
     fn check_error(tool: &str) -> Option<String> {
         let text = format!("metadata: {{name: own}}\nworkflow: [{{step: start, tool: {tool}}}]\n");
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

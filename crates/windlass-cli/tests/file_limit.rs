@@ -1,4 +1,4 @@
-//! A file that must not grow any more fails its writer, and does not end the server.
+//! A write beyond the file size limit fails for its caller and does not end the server.
 
 #![cfg(target_os = "linux")]
 

@@ -134,7 +134,8 @@ fn successful_agents_are_not_called_again() {
     assert_eq!(deployed, ["deployed auth", "deployed search"]);
 }
 
-/// A definition registered over the API gets the rights of a terminal only with `--trusted`.
+/// A run of a definition that was registered over the API gets the permissions of a user at a terminal only with
+/// `--trusted`.
 #[test]
 fn a_run_of_a_server_keeps_its_rules() {
     let place = TestDir::new();

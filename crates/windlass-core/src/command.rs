@@ -42,7 +42,7 @@ pub struct Job {
     pub job: u64,
     /// The lease epoch: increases whenever a task of the job is dispatched. A report with another epoch is stale.
     pub lease_epoch: u32,
-    /// The smallest number that no other job of the run has. It stays the same while the lease is held.
+    /// The worker's number: the smallest that no other job of the run uses. It stays the same while the lease is held.
     pub worker: u32,
     pub tool: Arc<str>,
     pub input: Value,

@@ -57,7 +57,7 @@ pub fn predict_delivery(
     }
 }
 
-/// Returns how many events of one name are buffered.
+/// Returns the maximum number of buffered events of one name.
 pub(crate) fn max_buffered(program: &Program, state: &State) -> usize {
     let mut nets = state.nets.iter().filter_map(|id| open_net(program, state, *id));
     match nets.any(|(net, _)| net.publishes_slots) {

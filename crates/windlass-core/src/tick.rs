@@ -120,7 +120,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl TickKind {
-    /// Returns the name that seed 001 uses.
+    /// Returns the tick's name for events and messages, as the control-loop specification (seed 001) spells it.
     pub fn name(&self) -> &'static str {
         match self {
             TickKind::AddEvent { .. } => "AddEvent",

@@ -1,4 +1,5 @@
-//! Compares the reducer with a naive reference interpreter: status, output, iterations and stop reason of every node.
+//! Compares the reducer with a naive reference interpreter, which is too simple to be wrong: status, output, iterations
+//! and stop reason of every node.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! Records that a loop collects of its iterations.
+//! The records that a loop collects, one for each iteration.
 
 use crate::support;
 

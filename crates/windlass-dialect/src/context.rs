@@ -24,8 +24,8 @@ pub struct CompileContext {
     pub settings: BTreeMap<String, String>,
     /// Values from outside the file for parameters without a value in the file.
     pub parameters: BTreeMap<String, Value>,
-    /// The folder of the definition's file, absolute. `None`: the text came from elsewhere, and no file next to it can be
-    /// read.
+    /// The folder of the definition's file, absolute. `None`: the text came from elsewhere, and no file next to it can
+    /// be read.
     pub folder: Option<PathBuf>,
     /// Reads the files next to it.
     pub files: Arc<dyn FileReader>,

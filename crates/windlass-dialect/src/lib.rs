@@ -57,8 +57,8 @@ pub trait Dialect: Send + Sync {
         context: &CompileContext,
     ) -> Result<CompiledDefinition, CompileProblems>;
 
-    /// Returns the definitions that an invalid source calls, as far as it can be parsed: a missing one is another
-    /// problem.
+    /// Returns the definitions that an invalid source calls, as far as it can be parsed, so that a missing one is
+    /// reported together with the source's other problems.
     fn calls(&self, _reading: &ParsedSource<'_>, _context: &CompileContext) -> Vec<(String, Span)> {
         Vec::new()
     }

@@ -39,8 +39,8 @@ impl<'a> ParsedSource<'a> {
         self.source.text.len() > self.limits.max_definition_bytes
     }
 
-    /// Returns whether a line begins with one of these, such as a key at the top of a YAML file: a text that cannot be
-    /// parsed offers no other keys.
+    /// Returns whether a line begins with one of these, such as a top-level key of a YAML file. This is the only way to
+    /// look for keys in a text that cannot be parsed.
     pub fn has_line(&self, beginnings: &[&str]) -> bool {
         let text = self.source.text.trim_start_matches('\u{feff}');
         text.lines().any(|line| beginnings.iter().any(|beginning| line.starts_with(beginning)))

@@ -94,7 +94,7 @@ impl DialectRegistry {
         let certain: Vec<_> = verdicts.iter().filter(|(verdict, _)| *verdict == Detection::Yes).collect();
         match certain[..] {
             [(_, dialect)] => Ok(*dialect),
-            // The problems of a broken file come from the first dialect that may be its own.
+            // The first dialect that a broken file may belong to reports its problems.
             [] => match verdicts.iter().find(|(verdict, _)| *verdict == Detection::Broken) {
                 Some((_, dialect)) => Ok(*dialect),
                 None => Err(self.unknown_dialect()),

@@ -23,7 +23,7 @@ pub struct Drawing {
 /// A box.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrawingItem {
-    /// Letters, digits and underscores, unique in the drawing.
+    /// Consists of letters, digits and underscores; unique in the drawing.
     pub id: String,
     pub title: String,
     /// The dialect's word for it; `choice` at a branching point, `event`, `outside`.

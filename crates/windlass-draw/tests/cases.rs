@@ -1,5 +1,5 @@
 //! Each case is a file. `cases/plans/NAME.loom.json`, `.noetl.yaml` or `.steps.json` is drawn as its plan.
-//! `cases/runs/NAME.jsonl` is a run: its first line names a definition and, optionally, `at_most` and `as_of`; each
+//! `cases/runs/NAME.jsonl` is a run: its first line names a definition and, optionally, `max_nodes` and `as_of`; each
 //! further line is an event as `windlass events --json` prints it, or `{"missing": [from, to]}`. The expected
 //! drawings are next to the case in every format. `UPDATE=1 cargo test` writes the actual output; then review the
 //! difference.

@@ -111,7 +111,8 @@ fn unquoted(text: &str, escapes: bool) -> String {
     out
 }
 
-/// Without labels the text is the same for every name. An arrow may have a label or none, and a box one line more.
+/// Asserts that the text without quoted labels is the same for every name. `tidy` removes differences that are allowed:
+/// an arrow may have a label or none, and a box one line more.
 fn assert_same_skeleton(format: DrawingFormat, escapes: bool, tidy: impl Fn(&str) -> String) {
     let all = drawings();
     let skeleton = |drawing: &Drawing| tidy(&unquoted(&drawing.write(format), escapes));

@@ -21,7 +21,7 @@ fn ring() -> Plan {
     }))
 }
 
-/// Two steps that call each other, `count` times in all.
+/// Adds the events of two steps that trigger each other, `count` step runs in all.
 fn rounds(drawing: &mut RunDrawing, count: u64) {
     for firing in 0..count {
         let (step, token) = if firing % 2 == 0 { ("ping", "pong") } else { ("pong", "ping") };

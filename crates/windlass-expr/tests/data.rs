@@ -151,7 +151,7 @@ fn no_schema_exceeds_the_limits() {
             assert_eq!(kind, Some(EvalErrorKind::Limit), "{keyword} {depth}: {message}");
         }
     }
-    // A reference that is not recursive is counted twice as well.
+    // Two references to the same schema count twice, also without recursion.
     let rows =
         (0..40).map(|n| format!(r##""d{n}": {{"allOf": [{{"$ref": "#/d{}"}}, {{"$ref": "#/d{}"}}]}}"##, n + 1, n + 1));
     let rows = rows.collect::<Vec<_>>().join(", ");

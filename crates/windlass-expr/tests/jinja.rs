@@ -377,7 +377,7 @@ fn a_stored_value_passes_through_untouched() {
         JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
     let error = expression.eval(&TestScope::new(None), &mut meter()).expect_err("two blobs");
     assert_eq!((error.kind, error.blobs.len()), (EvalErrorKind::NeedBlobs, 2));
-    // Untouched values are not requested.
+    // Values in branches that are not evaluated are not requested.
     assert_eq!(eval("{{ 1 if true else ctx.absent[0] }}"), Ok(Value::Int(1)));
 }
 

@@ -175,15 +175,15 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Compiles a mocked action: its inputs are checked like any others; its fields are unknown.
+    /// Compiles a mocked action. Its inputs are checked like any others, but its valid fields are unknown.
     fn mocked(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
         let inputs = current.fields.action().take("inputs").cloned();
         let inputs = inputs.unwrap_or_else(|| SyntaxNode::object(Span::at(current.fields.span().start), []));
         Some(NodeKind::evaluate(self.value(&inputs, current.position.scope)))
     }
 
-    /// Assembles the node. A single task keeps its own retry; any other node is entered again. Loom's `timeout` of an
-    /// effect applies to each attempt; Azure's `limit.timeout` applies to all attempts together.
+    /// Assembles the node. The retry of a single task is set on the task; any other node is retried as a whole. Loom's
+    /// `timeout` of an effect applies to each attempt; Azure's `limit.timeout` applies to all attempts together.
     fn complete(&mut self, current: CurrentAction, made: Option<NodeKind>) {
         self.node(current.id).redaction = current.common.redaction;
         let replaced = current.common.static_result.clone().filter(|_| made.is_some());

@@ -94,7 +94,7 @@ impl LoomCompiler<'_> {
         let functions = functions.iter().filter(|name| !activities.iter().any(|activity| activity.name == **name));
         let names = of_tools.map(|activity| &activity.name).chain(functions);
         let among = names.map(|name| Arc::from(name.as_str())).collect();
-        // The same text with one addition: its problems are reported when the effect's input is checked.
+        // Not checked here: it is the input of the effect with one addition, and that input is checked below.
         let call_input = to_value(&call_input(Some(input), node.span));
         let call_input = self.add_expression(ExprLanguage::Wdl, call_input, ExpressionMode::Value, node.span);
         let mut cases = Vec::new();

@@ -189,7 +189,7 @@ impl LoomCompiler<'_> {
         self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
     }
 
-    /// Checks `item()`: every loop has an element, null in loops without items, and so do the operations on lists.
+    /// Checks `item()`, which exists in every loop (null in loops without items) and in the operations on lists.
     fn check_element(&mut self, found: &NameUse) {
         if found.element || self.scopes.loops(found.scope).next().is_some() {
             return;

@@ -136,7 +136,8 @@ pub(crate) fn literal(value: &Value) -> Value {
     }
 }
 
-/// Escapes a text. Inside a text only `@{` is special; at its beginning `@` is, and after `@@` nothing is.
+/// Escapes a text. A leading `@` is doubled, after which nothing else in the text is special. In any other text only
+/// `@{` is special.
 pub(crate) fn literal_text(text: &str) -> String {
     match text.starts_with('@') && text.len() > 1 {
         true => format!("@{text}"),

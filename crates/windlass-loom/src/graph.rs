@@ -219,7 +219,7 @@ fn after_previous(index: usize) -> Vec<GraphDependency> {
     before.into_iter().collect()
 }
 
-/// Clears every action that can start once the actions it waits for are cleared.
+/// Removes from `waits` every action that can start at some time. The actions that remain wait for a cycle.
 fn clear_startable(waits: &mut [bool], afters: &[Vec<GraphDependency>]) {
     let mut changed = true;
     while std::mem::take(&mut changed) {
@@ -231,7 +231,7 @@ fn clear_startable(waits: &mut [bool], afters: &[Vec<GraphDependency>]) {
     }
 }
 
-/// Follows the dependencies of an action that can never start until an action repeats, and returns the cycle.
+/// Returns a cycle: follows the dependencies from an action that can never start until one action occurs twice.
 fn find_cycle(start: usize, waits: &[bool], afters: &[Vec<GraphDependency>]) -> Vec<usize> {
     let mut path = vec![start];
     loop {

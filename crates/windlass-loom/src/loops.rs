@@ -16,9 +16,9 @@ use crate::types::ActionType;
 /// The dialect whose rules a loop follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LoopRules {
-    /// `condition`: checked first, limits fail.
+    /// `condition`: checked before the first iteration; reaching a limit fails the loop.
     Seed,
-    /// `expression` of an `Until`: checked after the iteration, limits succeed.
+    /// `expression` of an `Until`: checked after each iteration; the loop succeeds when it reaches a limit.
     Azure,
 }
 
@@ -111,7 +111,7 @@ impl LoomCompiler<'_> {
         }
         let default = LoopLimits::for_repeats(limits);
         LoopLimits {
-            // An operator who lowers a maximum also means loops that set no limit.
+            // A maximum that an operator lowers below the default also applies to loops that set no limit.
             iterations: Some(iterations.unwrap_or(Amount::Fixed(limits.default_loop_iterations.min(max_iterations)))),
             time: time.or(default.time.clone()),
             cancels_iterations_on_timeout: rules == LoopRules::Seed,

@@ -48,7 +48,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Reads the status code and whether it stands for success; `None` stands for yes.
+    /// Reads the status code, and the condition that it means success; without a condition it always does.
     fn reply_status(&mut self, node: &SyntaxNode) -> Option<(SyntaxNode, Option<ExprId>)> {
         let code = match &node.kind {
             SyntaxNodeKind::Number(Value::Int(code)) => Some(*code),

@@ -262,7 +262,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Sets the retry policy of a node; a single task keeps its own retry.
+    /// Sets the retry policy of a node: on its task if it is a single task, otherwise on the node.
     pub(crate) fn put_retry(&mut self, child: windlass_core::plan::NodeId, retry: Option<Retry>) {
         let node = self.node(child);
         if let NodeKind::Pipeline(pipeline) = &mut node.kind

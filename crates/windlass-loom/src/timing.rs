@@ -239,7 +239,7 @@ impl LoomCompiler<'_> {
         timeout
     }
 
-    /// Reads a timeout: Loom writes milliseconds as a number.
+    /// Reads a timeout. A number is in milliseconds, as in Loom.
     fn timeout_amount(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Amount<Duration>> {
         match &node.kind {
             SyntaxNodeKind::Number(Value::Int(ms)) if *ms > 0 => {

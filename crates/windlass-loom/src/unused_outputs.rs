@@ -13,7 +13,7 @@ use crate::expr::ReferenceKind;
 
 impl LoomCompiler<'_> {
     /// Warns about unused values. A value is used if an expression names its action, or if it is part of an output that
-    /// is used. The run's default output contains those of all actions.
+    /// is used. The run's default output contains the outputs of all actions.
     pub(crate) fn warn_unused_outputs(&mut self, uses: &[NameUse]) {
         if self.any_action_read || self.diagnostics.has_errors() {
             return;
@@ -42,7 +42,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Returns the action, or the loop whose iterations' output, an expression reads.
+    /// Returns the node whose output an expression reads: an action, or for `loopResult` the loop.
     pub(crate) fn output_read_by(&self, found: &NameUse) -> Option<NodeId> {
         match found.kind {
             ReferenceKind::Action | ReferenceKind::Result => {
@@ -65,7 +65,8 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Returns the nodes whose outputs make up a node's output. A node with an explicit output lists its reads itself.
+    /// Returns the nodes whose outputs make up a node's output. For a node with an explicit output expression there are
+    /// none: the names in that expression count as uses of their own.
     fn output_sources(&self, id: NodeId) -> Vec<NodeId> {
         let node = self.plan.node(id);
         match node.output {

@@ -181,7 +181,8 @@ fn label_tasks(mut tasks: Vec<Task>) -> Option<Pipeline> {
     (!tasks.is_empty()).then_some(Pipeline { tasks })
 }
 
-/// Returns the value of a node whose root is not an expression; inside arrays and objects only the kind matters.
+/// Returns the value of a node, or `None` if it is an expression. Expressions inside arrays and objects stay text,
+/// since only the kind of the value is checked.
 fn literal(node: &SyntaxNode) -> Option<Value> {
     match &node.kind {
         SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => None,

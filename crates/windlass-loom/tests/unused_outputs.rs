@@ -26,13 +26,13 @@ fn unused_values_are_reported() {
     let after = |names: &str| format!(r#""runAfter": {{{names}}}"#);
     let ok = |name: &str| after(&format!(r#""{name}": ["Succeeded"]"#));
     let table: Vec<(String, &[&str])> = vec![
-        // The run's default output contains those of all actions, at any depth.
+        // The run's default output contains the outputs of all actions, at any depth.
         (r#"{"actions": {"a": {"type": "compose", "inputs": 1}}}"#.into(), &[]),
         (r#"{"type": "foreach", "foreach": [1], "actions": {"a": {"type": "compose", "inputs": 1}}}"#.into(), &[]),
         (r#"{"actions": {"s": {"type": "scope", "actions": {"a": {"type": "compose", "inputs": 1}}}}}"#.into(), &[]),
         // Empty outputs, as designers write them, do not change that.
         (r#"{"actions": {"a": {"type": "compose", "inputs": 1}}, "outputs": {}}"#.into(), &[]),
-        // With explicit outputs, it does not.
+        // With explicit outputs, the run's output contains only those.
         (closed(r#""a": {"type": "compose", "inputs": 1}"#), &["a"]),
         (closed(r#""a": {"type": "parseJson", "inputs": {"content": "{}"}}"#), &["a"]),
         (closed(r#""a": {"type": "query", "inputs": {"from": [1], "where": true}}"#), &["a"]),

@@ -58,7 +58,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         #[automatically_derived]
         impl ::windlass::Events for #ident
         where
-            // Reported once, at the variant.
+            // A variant whose type is no event is reported here once, at the span of the variant.
             #(#held,)*
         {
             fn types() -> ::std::vec::Vec<::windlass::EventType> {

@@ -104,7 +104,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// Subtracts from a number, which may be computed: for counts that begin at another point.
+    /// Subtracts a constant from a number, which may be computed: for example, to get retries from attempts.
     pub(crate) fn subtract(&mut self, amount: Amount<u64>, by: u64, span: Span) -> Amount<u64> {
         match amount {
             Amount::Fixed(number) => Amount::Fixed(number.saturating_sub(by)),

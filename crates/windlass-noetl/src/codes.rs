@@ -1,5 +1,5 @@
 //! The stable codes of this compiler's diagnostics. WND-1001 to WND-1007 (syntax) and WND-1021 (wrong kind) come from
-//! `windlass-syntax`; problems that other dialects have too have the same code there.
+//! `windlass-syntax`. A problem that other dialects also have has the same code in all of them.
 
 /// An unknown key.
 pub(crate) const UNKNOWN_KEY: &str = "WND-1020";

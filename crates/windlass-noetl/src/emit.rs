@@ -25,7 +25,7 @@ struct PipelineContext<'s> {
     node: NodeId,
     /// The level of the pipeline's own variables.
     own: Level,
-    /// Names that templates of the step read.
+    /// Names that templates of the step read. The result of a labelled task is stored only if its label is among them.
     read: &'s BTreeSet<String>,
     labels: BTreeMap<Arc<str>, u32>,
     /// The target of a break; `None` ends the pipeline.
@@ -229,7 +229,7 @@ impl NoetlCompiler<'_> {
             }
         };
         let timeout = match &action {
-            // A child run has no attempt that could be cut off: its node has the timeout.
+            // A child run or an approval has no attempts that a timeout could end, so the timeout is set on its node.
             Action::Node(node) => {
                 let timeout = timeout.map(|after| NodeTimeout { after, status: Status::TimedOut });
                 self.plan.nodes[node.0 as usize].timeout = timeout;

@@ -63,7 +63,7 @@ impl NoetlCompiler<'_> {
         }
         let when = match condition {
             Some(condition) => self.expression(condition, ExpressionMode::Condition),
-            // The jump target is checked all the same.
+            // The rule is compiled nevertheless, so that its jump target is checked.
             None => self.synthetic_template("{{ false }}", ExpressionMode::Condition, node.span),
         };
         let rule = self.flat_rule(&mut entry, node.span);

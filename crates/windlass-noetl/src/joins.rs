@@ -15,7 +15,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// Warns about two tokens with the same name, of which the later one is read.
+    /// Warns about two tokens that carry a value of the same name: `args` has the value of the later one.
     fn check_same_names(&mut self, steps: &[NoetlStep], target: &NoetlStep) {
         let mut first: BTreeMap<&str, &str> = BTreeMap::new();
         let mut problems = Vec::new();
@@ -44,7 +44,7 @@ impl NoetlCompiler<'_> {
         let leads = |from: &NoetlStep, to: &str| from.arcs.iter().any(|arc| *arc.step == *to);
         let before: Vec<&NoetlStep> = steps.iter().filter(|step| leads(step, &target.name)).collect();
         for split in steps.iter().filter(|step| !step.inclusive) {
-            // Certain only if nothing else leads to them.
+            // Only steps to which no other step leads: any other may also be started by another token.
             let only = |step: &&&NoetlStep| {
                 let sources: Vec<&NoetlStep> = steps.iter().filter(|from| leads(from, &step.name)).collect();
                 matches!(sources.as_slice(), [one] if one.name == split.name) && step.name != split.name

@@ -23,7 +23,7 @@ impl NoetlCompiler<'_> {
             StepForm::Eval | StepForm::V10 | StepForm::Plain => self.spec_loop(&mut object, node.span),
         };
         object.finish(codes::UNKNOWN_KEY, "`loop`", &mut self.diagnostics);
-        // Also after a problem: the contents are meant for its iterations.
+        // Set even if the loop is invalid, because the author wrote the step's contents for its iterations.
         (self.context.looped, self.context.in_iteration) = (true, true);
         let named = ["iterator", "element"].iter().find_map(|name| node.get(name)).and_then(SyntaxNode::as_str);
         self.context.iterator = named.map(Into::into);

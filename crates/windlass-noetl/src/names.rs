@@ -69,8 +69,8 @@ impl NoetlCompiler<'_> {
     }
 
     /// Warns about a name with a default that nothing writes, so that it always has its default: probably a typo. Only
-    /// variables are checked, whose writes are all in the file. A workbook task is compiled wherever it is used, and one
-    /// use in which the name exists is enough.
+    /// variables are checked, whose writes are all in the file. A workbook task is compiled wherever it is used, and
+    /// one use in which the name exists is enough.
     fn check_guarded(&mut self, uses: &[TemplateNameUse]) {
         let mut missed: BTreeMap<(usize, usize), Option<&TemplateNameUse>> = BTreeMap::new();
         for found in uses.iter().filter(|found| found.guarded) {
@@ -133,7 +133,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// Checks reserved names that a position never has. The author may have a name of the same spelling.
+    /// Reports a reserved name that does not exist at its position, unless the author has declared the same name.
     fn check_word(&mut self, found: &TemplateNameUse, name: &str) {
         let task =
             "_prev and the like exist only inside tasks: after the step its result is `output`, or the step's name";

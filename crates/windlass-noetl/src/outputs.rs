@@ -148,7 +148,7 @@ impl NoetlCompiler<'_> {
     }
 }
 
-/// Converts `data.items[0]` to `['data']['items'][0]`, so that a name can only be a name.
+/// Converts `data.items[0]` to `['data']['items'][0]`, so that no name is parsed as anything but a key.
 pub(crate) fn attribute_path(text: &str) -> Option<String> {
     let dotted = text.replace('[', ".").replace(']', "");
     let parts: Option<Vec<String>> = dotted.split('.').map(path_segment).collect();

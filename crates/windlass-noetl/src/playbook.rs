@@ -263,7 +263,8 @@ impl<'a> NoetlCompiler<'a> {
     }
 }
 
-/// Returns the kind of a token for a step that waits for several: its source and its target.
+/// Returns the kind of a token for a step that waits for several: its source and its target. The kind of any other
+/// token is the name of its target.
 pub(crate) fn token_kind(from: &str, to: &str) -> String {
     format!("{from}>{to}")
 }

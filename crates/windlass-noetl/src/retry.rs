@@ -79,8 +79,8 @@ impl NoetlCompiler<'_> {
         tasks
     }
 
-    /// Stores the inputs of the first call in a variable, so that a policy can change them for the next call. The keys of
-    /// `next_call` override those of the step, key by key, and are parsed like the step's.
+    /// Stores the inputs of the first call in a variable, so that a policy can change them for the next call. The keys
+    /// of `next_call` override those of the step, key by key, and are parsed like the step's.
     fn prepare_first_call(
         &mut self,
         (kind, span): (&str, Span),
@@ -190,7 +190,7 @@ impl NoetlCompiler<'_> {
             let text = format!("{{{{ {}.{} }}}}", self.own_scope(), collected.name);
             tasks.push(self.evaluate_task("collected", text, span));
         }
-        // The sink of a continuing policy runs when it is complete, whether it collects or not.
+        // The sink of a continuing policy runs once, after the last call, whether the policy collects pages or not.
         if let Some(node) = policies.iter().find(|policy| policy.continues()).and_then(|policy| policy.sink) {
             let sink = self.sink("sink", node);
             match sinks.is_empty() {

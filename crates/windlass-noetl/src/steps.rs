@@ -165,7 +165,7 @@ impl<'a> NoetlCompiler<'a> {
             let entry = |name: &str, value: &str| format!("{{{item}'status': _status, '{name}': {value}}}");
             let (mut good, bad) = (entry("data", "output"), entry("error", "error"));
             let step = self.context.step.as_deref().unwrap_or_default();
-            // An entry that was cut short says so.
+            // The entry of an iteration whose continuation ended early contains the reason.
             if self.declared_names.iteration.get(step).is_some_and(|names| names.contains(REASON)) {
                 let cut = format!("{}, 'reason': iter.{REASON}}}", good.trim_end_matches('}'));
                 good = format!("({cut} if iter.{REASON} is defined else {good})");

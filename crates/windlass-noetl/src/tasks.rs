@@ -177,7 +177,7 @@ impl<'a> NoetlCompiler<'a> {
         TaskSpec { rules, retry, timeout }
     }
 
-    /// Reads seconds, or `{connect, read}`, which are added up.
+    /// Reads seconds, or `{connect, read}`, which are added up; if one of them is computed, it alone is the timeout.
     pub(crate) fn timeout(&mut self, node: &SyntaxNode) -> Option<Amount<Duration>> {
         let SyntaxNodeKind::Map(_) = &node.kind else { return self.duration(node, "timeout") };
         let mut object = ObjectReader::read(node, "`timeout`", &mut self.diagnostics)?;
@@ -260,7 +260,7 @@ impl<'a> NoetlCompiler<'a> {
         let mut own: Vec<(SpannedKey, SyntaxNode)> =
             call.unread_entries().map(|(key, node)| (key.clone(), node.clone())).collect();
         call.take_rest();
-        // The workbook's values are defaults: overridden by those of the step, which are overridden by those of the task.
+        // The workbook's values are defaults: those of the step override them, and those of the task override both.
         match (own.iter_mut().find(|(key, _)| is_input(&key.text)), given) {
             (Some((_, mine)), Some(given)) => *mine = overlay_object(given, mine),
             (None, Some(given)) => own.push((SpannedKey { text: "input".to_owned(), span: given.span }, given.clone())),

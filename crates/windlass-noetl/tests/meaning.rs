@@ -76,7 +76,7 @@ async fn errors_in_arcs() {
     );
 }
 
-/// An error at a step, not inside it, names the step.
+/// An error in an arc, a guard or a join, outside of any task, names the step.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_name_their_step() {
     for (text, path, says) in [

@@ -43,7 +43,7 @@ async fn the_whole_example() {
     );
     assert_eq!(params[2], r#"["r",2,2,0]"#);
     assert!(ran.inputs_at("postgres", &["auth"]).iter().all(|alias| alias == r#""pg_main""#));
-    // One end of the step, none of its iterations.
+    // One `step.done` per step, none per iteration.
     assert_eq!(ran.event_paths("step.done"), ["fetch_medications", "validate_results"]);
     assert_eq!(ran.event_paths("loop.iteration.done").len(), 2);
     assert_eq!(ran.output(), r#"{"got":{"total":2,"success":2,"failed":0}}"#);

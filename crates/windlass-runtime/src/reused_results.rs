@@ -40,7 +40,7 @@ pub(crate) struct ReusedResults {
 #[derive(Clone, Copy, Debug)]
 struct ResultLocation {
     tick: u64,
-    /// The entry and the visit of the task.
+    /// The generation and the visit of the task's key.
     entry: (u32, u32),
 }
 
@@ -49,7 +49,7 @@ struct OpenTask {
     digest: TaskDigest,
     entry: (u32, u32),
     lease_epoch: u32,
-    /// Its result did not prevent the failure of the node that requested it, so it is not reused.
+    /// The node that requested the task failed in spite of its result, so the result is not reused.
     discarded: bool,
 }
 
@@ -204,7 +204,8 @@ impl ReusedResults {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left = found.iter().filter(|found| !used.contains(&found.tick));
         let same = left.clone().find(|found| found.entry == entry);
-        // The same task with the same input on another visit: the first result that was not reused.
+        // Otherwise the first unused result of the same task with the same input from another visit, unless it is
+        // uncertain which results were reused.
         let found = same.or_else(|| left.next().filter(|_| !self.in_doubt))?;
         // A result that cannot be read is computed again.
         let outcome = self.load_outcome(found.tick).ok().flatten()?;

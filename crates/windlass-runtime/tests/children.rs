@@ -380,7 +380,8 @@ async fn a_parent_is_notified_of_a_childs_end_without_polling() {
     assert_eq!(end(&mut begin(&engine, parent.plan(), "r").await).await.status, Status::Succeeded);
 }
 
-// ------------------------------------------------------------------------------------------ operations of several calls
+// ------------------------------------------------------------------------------------------ operations of several
+// calls
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_continued_operation_occupies_no_worker_and_survives_a_crash() {

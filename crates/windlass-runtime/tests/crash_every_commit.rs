@@ -180,8 +180,8 @@ async fn a_loop_inside_a_pipeline_runs_once_per_pass() {
     assert!(audit.report.contains(&saw), "{}", audit.report);
 }
 
-/// Seven calls with failing attempts among them; the inner loop's budget ends its first iteration, the outer one's
-/// all of them.
+/// Seven calls, including failing attempts. The inner loop's budget (3 calls) ends the inner loop in the first outer
+/// iteration; the outer loop's budget (7 calls) then ends both loops.
 fn budgeted() -> Plan {
     let text = r#"{"actions": {
         "outer": {"type": "until", "condition": "false", "actions": {

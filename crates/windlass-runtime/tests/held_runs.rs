@@ -1,4 +1,4 @@
-//! Held runs: they are created and start later. Nothing of them happens before, whatever is requested in between.
+//! Held runs: they are created and start later. Until then they do nothing, whatever is requested in between.
 
 use crate::support;
 

@@ -31,8 +31,8 @@ async fn output_of(plan: Plan) -> Value {
     report.output.clone()
 }
 
-/// `ask` fails for the second item; `after` then never runs, `handle` only then; `maybe` is in a branch that is not
-/// taken.
+/// `ask` fails for the second item only: in that iteration `handle` runs and `after` does not. `maybe` is in a branch
+/// that is never taken.
 const EACH: &str = r#"{"actions": {
     "each": {"type": "foreach", "foreach": [0, 9, 0], "actions": {
         "ask": {"type": "activity", "inputs": {"activityName": "flaky", "input": {"fail": "@item()"}}},
@@ -90,7 +90,7 @@ async fn a_condition_loop_records_the_actions_of_its_last_iteration() {
     assert_eq!(output_of(plan).await, json(r#"{"seen": ["note", 2, 1]}"#));
 }
 
-/// Actions by name, from records that are stored in chunks, with outputs that are stored themselves.
+/// Actions by name, from records that are stored in chunks. Some outputs are so large that they are stored separately.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn actions_of_many_iterations() {
     let text = r#"{"actions": {
@@ -103,7 +103,7 @@ async fn actions_of_many_iterations() {
     assert_eq!(output_of(loom(text)).await, json(r#"{"seen": [2500, 2499, 2499, 138890, 2001, "some"]}"#));
 }
 
-/// So many and so large iterations that neither an iteration's record nor the list of them stays in the state.
+/// So many and so large iterations that neither a single record nor the list of records stays in the state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_may_be_many_and_large() {
     let text = r#"{"actions": {

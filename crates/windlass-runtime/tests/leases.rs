@@ -44,7 +44,8 @@ async fn a_stale_worker_report_is_rejected() {
             }
         })
     };
-    // Waited for once, in real time. A worker that is not asleep must report within it, even on a busy machine.
+    // The test waits for one lease to expire, in real time. A worker that does not hang must report within the lease,
+    // even on a busy machine.
     let engine = engine_with(&store, EngineOptions { tools, lease: Duration::from_secs(3), ..options(&world) });
     let tasks = [("one", "count", "1"), ("two", "hangs", "2"), ("three", "gate", r#""end""#)];
     let plan = steps("zombie").pipeline("pipe", &tasks).plan();

@@ -297,7 +297,7 @@ async fn status_of_a_run() {
         (r#""a": {OK}"#, Status::Succeeded),
         (r#""a": {BAD}"#, Status::Failed),
         (r#""a": {BAD}, "b": {OK}"#, Status::Failed),
-        // A handler alone handles the failure; in any letter case.
+        // A handler that is the only successor handles the failure. The letter case of the status does not matter.
         (r#""a": {BAD}, "h": {OK, "runAfter": {"a": ["Failed"]}}"#, Status::Succeeded),
         (r#""a": {BAD}, "h": {OK, "runAfter": {"a": ["FAILED"]}}"#, Status::Succeeded),
         (r#""a": {BAD}, "h": {BAD, "runAfter": {"a": ["Failed"]}}"#, Status::Failed),
@@ -305,7 +305,7 @@ async fn status_of_a_run() {
             r#""a": {BAD}, "h": {OK, "runAfter": {"a": ["Failed"]}}, "i": {OK, "runAfter": {"h": ["Succeeded"]}}"#,
             Status::Succeeded,
         ),
-        // Beside a branch that was skipped it does not, unless both join again.
+        // With a skipped branch next to it, the handler does not handle the failure, unless both branches join again.
         (
             r#""a": {BAD}, "h": {OK, "runAfter": {"a": ["Failed"]}}, "n": {OK, "runAfter": {"a": ["Succeeded"]}}"#,
             Status::Failed,
@@ -357,7 +357,7 @@ async fn status_of_a_run() {
     }
 }
 
-/// The contents of an action's record, with the terms that definitions compare with.
+/// The contents of an action's record, with the exact status and code names that definitions compare with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_of_actions() {
     check(&[
@@ -385,7 +385,7 @@ async fn records_of_actions() {
             "{}",
             r#"{"o":[null,null,5,"OK"]}"#,
         ),
-        // In a branch that was not taken; an action that contains others has an output.
+        // An action in a branch that was not taken is skipped; an action that contains others has an output.
         (
             r#"{"actions": {"i": {"type": "if", "expression": {"equals": [1, 2]}, "actions": {"x": {"type": "compose", "inputs": 1}}, "else": {"actions": {"y": {"type": "compose", "inputs": 2}}}},
                 "h": {"type": "compose", "inputs": ["@actions('x').error.code", "@actions('x').code", "@outputs('i')"], "runAfter": {"i": ["Succeeded"]}}}, "outputs": {"o": "@outputs('h')"}}"#,
@@ -477,13 +477,13 @@ async fn loops_side_by_side() {
             "{}",
             r#"{"o":3}"#,
         ),
-        // One iteration, and nothing of the others: a failure in an earlier iteration is forgotten.
+        // The result of the last iteration contains nothing of earlier ones: a failure in one of them is forgotten.
         (
             r#"{"actions": {"l": {"type": "until", "expression": "@equals(iterationIndexes('l'), 2)", "actions": {"x": {"type": "compose", "inputs": "@div(1, iterationIndexes('l'))"}}}}, "outputs": {"o": "@outputs('l').lastResult"}}"#,
             "{}",
             r#"{"o":{"x":1}}"#,
         ),
-        // A failure beside them does not end the others.
+        // A failing action does not end the other parallel actions.
         (
             r#"{"actions": {"p": {"type": "parallel", "actions": {"bad": {"type": "compose", "inputs": "@div(1, 0)"}, "w": {"type": "wait", "inputs": {"interval": "PT5S"}},
                 "late": {"type": "compose", "inputs": 2, "runAfter": {"w": ["Succeeded"]}}}}, "h": {"type": "compose", "inputs": "@outputs('p').late", "runAfter": {"p": ["Failed"]}}}, "outputs": {"o": "@outputs('h')"}}"#,

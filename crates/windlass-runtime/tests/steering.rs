@@ -282,7 +282,7 @@ async fn a_task_that_fails_again_can_be_retried_again() {
     assert_eq!(origin(&store, "third").0, "second");
 }
 
-/// A failure that no tool has reported: the results inside it did not help, so they are fetched again.
+/// A failure that no tool has reported: the step failed in spite of the results inside it, so they are not reused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_step_that_failed_without_a_tool_error_is_repeated_completely() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());

@@ -161,8 +161,8 @@ struct DefinitionIndex {
 }
 
 impl DefinitionIndex {
-    /// Adds a definition unless a newer revision is known: of concurrent writers, the last one here need not be the last
-    /// one that wrote.
+    /// Adds a definition unless a newer revision is known: of concurrent writers, the last one to arrive here need not
+    /// be the last one that wrote.
     fn insert(&mut self, definition: Definition) {
         let name = definition.name.clone();
         let previous = self.definitions.get(&name).or_else(|| self.removed.get(&name));
@@ -305,7 +305,8 @@ impl Definitions {
         }
         let (hash, program) = engine.add_plan(with_labels(compiled.plan, labels))?;
         let stored = self.store_version(engine, &program.plan, hash, by);
-        // Calls use the version that starts use, also with concurrent registrations and if this registration failed.
+        // Calls by name must use the same version as starts, even after concurrent registrations and after a failed
+        // one.
         match self.get(&program.plan.name) {
             Some(newest) => engine.name_plan(&newest.name, newest.current.plan()),
             None => engine.forget_name(&program.plan.name),
@@ -417,7 +418,8 @@ impl Definitions {
         Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed concurrently {MAX_TRIES} times")))
     }
 
-    /// Removes a definition so that nothing starts it, together with its trigger settings. Returns None if there is none.
+    /// Removes a definition so that nothing starts it, together with its trigger settings. Returns None if there is
+    /// none.
     pub(crate) fn remove(&self, engine: &RuntimeEngine, name: &str) -> Result<Option<Definition>, StoreError> {
         let store = engine.store().as_ref();
         for _ in 0..MAX_TRIES {

@@ -71,9 +71,9 @@ async fn respond(app: &App, request_info: Arc<RequestInfo>, request: Request, ne
     app.metrics.record_request(request_info.route(), &request_info.method, answer.status(), began.elapsed());
     add_headers(&mut answer);
     if in_chunks {
-        // A Content-Length beside the chunks is dropped before this code sees it. A proxy may have used that length: the
-        // bytes that follow on this connection could be part of the body to the proxy and a request to us (request
-        // smuggling).
+        // A `Content-Length` sent in addition to chunks is dropped before this code sees it. A proxy may have used that
+        // length: the bytes that follow on this connection could be part of the body to the proxy and a request to us
+        // (request smuggling).
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     answer
@@ -294,7 +294,7 @@ async fn write_audit_entry(
         Some(AccessRule::Scope(TokenScope::Work)) => refused,
         Some(AccessRule::Public | AccessRule::Scope(TokenScope::Read)) => false,
         Some(AccessRule::Scope(TokenScope::Run | TokenScope::Control | TokenScope::Admin) | AccessRule::Signed) => true,
-        // An authorisation type of another module only says that it was extracted.
+        // An authorisation type that declares no access rule: once it was extracted, the call counts as a change.
         None => auth.is_authorized(),
     };
     if !changes {

@@ -32,7 +32,7 @@ impl AllowedHosts {
         let host = host
             .map(|host| host.to_str().map_err(|_| ApiProblem::bad_request("`Host` is not a valid host name")))
             .transpose()?;
-        // Browsers, the only clients that can be deceived, always send one.
+        // A request without a host name is accepted: browsers, the only clients that can be deceived, always send one.
         for name in host.into_iter().chain(uri.authority().map(Authority::as_str)) {
             if !self.is_ours(name) {
                 return Err(misdirected(name));

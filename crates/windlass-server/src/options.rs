@@ -17,8 +17,8 @@ pub struct ServerOptions {
     pub rate_per_second: u32,
     /// Trusted proxies: their statements about the client address are believed.
     pub proxies: Vec<AddressRange>,
-    /// Maximum number of concurrent connections. Idle connections are closed to make room; without idle connections, new
-    /// ones are rejected with Retry-After.
+    /// Maximum number of concurrent connections. Idle connections are closed to make room; without idle connections,
+    /// new ones are rejected with Retry-After.
     pub max_connections: usize,
     /// The same limit per address (IPv6: per /64), except for proxies and loopback.
     pub max_connections_per_address: usize,

@@ -21,7 +21,7 @@ use crate::timeline::Timeline;
 /// Maximum number of runs whose drawings are cached.
 const MAX_CACHED_RUNS: usize = 64;
 
-/// Time a request waits for reading; unnoticeable in the web UI.
+/// Maximum time a request waits for events to be read; short enough to be unnoticeable in the web UI.
 const READ_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// Maximum time of one background read of a run.

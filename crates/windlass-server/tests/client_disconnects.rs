@@ -77,7 +77,7 @@ async fn a_long_computation_keeps_its_slot() {
     assert!(in_time(third).await.expect("no panic"), "it is admitted");
 }
 
-/// Any client may request readiness; each request leads to a store write at most once a second.
+/// Any client may request readiness; all requests together cause at most one store write per second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn disconnected_readiness_requests_do_not_multiply_store_writes() {
     let store = Arc::new(MemoryStore::new());

@@ -22,7 +22,7 @@ async fn a_definition_is_registered_once_and_versions_count_up() {
     assert_eq!(world.post("/api/v1/definitions", json!({ "source": other })).await.expect_status(201)["version"], 2);
     assert_eq!(world.get("/api/v1/definitions/hello").await.expect_status(200)["version"], 2);
 
-    // A repeated registration is the earlier version, which becomes the one for starts.
+    // Registering an earlier text again yields its version, which becomes current again.
     let back = world.post("/api/v1/definitions", json!({ "source": HELLO })).await.expect_status(201);
     assert_eq!(back["version"], 1);
     let newest = world.get("/api/v1/definitions/hello").await.expect_status(200);

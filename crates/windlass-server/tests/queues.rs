@@ -21,7 +21,7 @@ fn orders(concurrency: &str) -> String {
 
 const TWO: &str = r#""runtimeConfiguration": {"concurrency": {"runs": 2, "maximumWaitingRuns": 2}}"#;
 
-/// Delivers a body that names the gate; the delivery id names it as well.
+/// Sends a delivery whose body and delivery id are both the name of the gate.
 async fn deliver(world: &World, gate: &str) -> Reply {
     let mut request = common::request(Method::POST, "/hooks/orders/new", Some(json!(gate)));
     request.headers_mut().insert("idempotency-key", gate.parse().expect("a value"));

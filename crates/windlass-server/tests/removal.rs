@@ -127,7 +127,7 @@ async fn a_repeated_start_is_recognized_after_its_definition_was_removed() {
     assert_eq!((&again["run"], &again["created"], &again["version"]), (&first["run"], &json!(false), &json!(1)));
     assert_eq!(world.post("/api/v1/runs", named.clone()).await.expect_status(202)["run"], "r1");
     assert_eq!(world.run("hello", "r1").await["status"], "succeeded", "a waiting caller gets the result");
-    // Another request is different, and starts no new run.
+    // A different request for the same id is a conflict and starts no run.
     for other in [
         json!({ "definition": "hello", "id": "r1", "input": { "a": 3 } }),
         json!({ "definition": "hello", "id": "r1", "version": 2 }),

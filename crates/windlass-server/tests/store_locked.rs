@@ -60,7 +60,7 @@ async fn reads_are_answered_while_another_process_writes() {
         ));
     }
     writing.push(spawn_request(&world, Method::POST, "/api/v1/runs/r2/approvals/ask", Some(json!({ "data": true }))));
-    // The readiness check takes until all writers above are queued.
+    // These readiness checks take long enough for all writers above to be queued.
     for _ in 0..3 {
         let ready = spawn_request(&world, Method::GET, "/readyz", None);
         let ready = tokio::time::timeout(SOON, ready).await.expect("soon").expect("an answer").expect_status(503);

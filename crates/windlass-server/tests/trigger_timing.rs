@@ -128,7 +128,8 @@ async fn an_unchanged_trigger_keeps_its_schedule() {
     assert!(next.0 > real_now().0 + HOUR, "{next}");
 }
 
-/// A version that becomes current again after a long time catches up nothing that the other version did not have.
+/// A version that becomes current again after a long time does not catch up times that were due while the current
+/// version did not have the trigger.
 #[tokio::test]
 async fn an_old_version_that_becomes_current_again_starts_now() {
     let first = World::new();
@@ -165,7 +166,7 @@ async fn concurrent_registrations_agree_on_the_newest() {
     }
 }
 
-/// A 202 sets time and address of the next poll: neither waits for the next time of the schedule.
+/// A 202 sets the time and address of the next poll, which does not wait for the next time of the schedule.
 #[tokio::test]
 async fn a_poll_repeats_at_the_requested_time_and_address() {
     let world = World::new();

@@ -82,7 +82,7 @@ fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> SqliteResult
 
 /// Inserts the row of a new run with its initial status.
 ///
-/// Most small runs end in the batch that creates them, and a row that is written once is in each index once.
+/// Most small runs end in the batch that creates them: writing the row only once updates each index only once.
 fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> SqliteResult<i64> {
     let mut insert = transaction.prepare_cached(
         "INSERT INTO runs (number, id, plan, definition, dialect, status, owner, owner_epoch, created_at, changed_at, parent,

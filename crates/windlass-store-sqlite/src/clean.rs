@@ -2,7 +2,7 @@
 //!
 //! A run leaves every listing at once; its rows are deleted piece by piece, under a number that is not reused
 //! meanwhile. A blob is deleted with the last run that has written it: a run that writes the same bytes later
-//! writes the blob anew, in the same transaction as the reference to it.
+//! writes the blob again, in the same transaction as the reference to it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -138,7 +138,7 @@ fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mu
     let tree = select.query_map([root], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let tree = tree.collect::<rusqlite::Result<Vec<(i64, String)>>>()?;
     let mut removed = TreeRemoval::default();
-    // Descendants first, the root last: until then the root leads to the rest.
+    // Descendants first, the root last: the remaining descendants are found through the root.
     for (number, id) in tree.iter().rev() {
         if *rows == 0 {
             removed.more = true;

@@ -38,7 +38,8 @@ impl Default for SqliteOptions {
         SqliteOptions {
             durability: SyncMode::Full,
             lock_timeout: Duration::from_secs(10),
-            // A log that is reused does not grow, and then a sync need not write its new size: small is fast.
+            // A small number is fast: a log that is soon reused does not grow, and a sync need not write a new file
+            // size.
             checkpoint_pages: 1_000,
             max_pages: None,
         }

@@ -15,7 +15,8 @@ impl StoreScan for SqliteStore {
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         self.read(|transaction| {
             let mut page = Vec::new();
-            // One status at a time: each page comes in order from an index, whereas several statuses would have to be sorted.
+            // One status at a time: each page comes in order from an index, whereas several statuses would have to be
+            // sorted.
             for status in statuses(filter) {
                 let query = RunQuery::from_filter(filter, status);
                 let mut select = transaction.prepare_cached(&query.sql())?;

@@ -101,7 +101,7 @@ fn kill_9_in_the_middle_of_cleaning_loses_nothing_that_is_needed() {
     for life in 0.. {
         let directory = scratch.path().to_owned();
         let cleaning = std::thread::spawn(move || clean_until_killed(&directory, 2 + life % 7));
-        // Meanwhile another writer writes, including the bytes of an old run.
+        // Meanwhile another writer creates a run, with one blob that an old run has written too.
         let run = format!("busy-{life}");
         make(&store, &run, &[life as u64 * 2 % 120, 2_000 + life as u64]);
         let killed = cleaning.join().expect("it ends");

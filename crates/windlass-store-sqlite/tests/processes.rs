@@ -181,8 +181,8 @@ fn a_busy_writer_does_not_starve_a_second_process() {
     waits.sort();
     let (half, worst) = (waits[MESSAGES / 2], waits[MESSAGES - 1]);
     println!("inbox_put next to a busy writer: half of them wait for {half} of its commits or fewer, one for {worst}");
-    // Without the fair lock the busy writer goes first hundreds of times. Counting commits makes the test independent of
-    // the machine's speed.
+    // Without the fair lock the busy writer goes first hundreds of times. Counting commits makes the test independent
+    // of the machine's speed.
     assert!(half <= 30, "half of them wait for more than {half} commits");
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 }

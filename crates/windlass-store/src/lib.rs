@@ -133,8 +133,8 @@ pub trait StoreClean: Send + Sync {
     /// Removes many run trees in the given order, as far as one short transaction allows.
     fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<BatchRemoval, StoreError>;
 
-    /// Frees a part of what removed runs have left: journals, snapshots, iterations, and blobs that no remaining run has
-    /// written as well.
+    /// Frees a part of what removed runs have left: journals, snapshots, iterations, and blobs that no remaining run
+    /// has written as well.
     fn sweep(&self) -> Result<SweepResult, StoreError>;
 }
 

@@ -91,11 +91,11 @@ pub struct RunBatch {
     /// Messages for other runs (starts of child runs, ends of child runs), written in the same transaction. A message
     /// waits for a run that does not exist yet and is dropped for a run that has ended.
     pub send: Vec<InboxRow>,
-    /// Messages that cancel other runs, in the same transaction. A run that does not exist yet will never be created: see
-    /// [`NewRun::cancel_request_id`].
+    /// Messages that cancel other runs, in the same transaction. A run that does not exist yet will never be created:
+    /// see [`NewRun::cancel_request_id`].
     pub cancellations: Vec<InboxRow>,
-    /// Journal rows whose ticks all come before this number, and snapshots older than it, may be deleted. The store keeps
-    /// the newest snapshot, everything after it, and the newest row.
+    /// Journal rows whose ticks all come before this number, and snapshots older than it, may be deleted. The store
+    /// keeps the newest snapshot, everything after it, and the newest row.
     pub trim_before: Option<u64>,
     /// Releases the run in the same transaction.
     pub release: bool,
@@ -204,7 +204,7 @@ pub struct OpenWait {
     pub wait: WaitRow,
 }
 
-/// Deletes history: iterations `keep_first..before` of a loop that did not fail may be deleted.
+/// Deletes history of a loop: of its iterations `keep_first..before`, those that did not fail may be deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IterationTrim {
     pub loop_path: Arc<str>,

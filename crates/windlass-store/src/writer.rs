@@ -150,8 +150,8 @@ impl GroupWriter {
 
     /// Queues a batch; batches are committed in order of arrival.
     ///
-    /// Blocks while the queue is full (backpressure: callers must not compute what cannot be written). A reply may submit
-    /// again and is never blocked.
+    /// Blocks while the queue is full (backpressure: callers must not compute what cannot be written). A reply may
+    /// submit again and is never blocked.
     pub fn submit(&self, batch: RunBatch, reply: CommitReply) {
         self.submit_many(vec![(batch, reply)]);
     }
@@ -196,7 +196,7 @@ impl GroupWriter {
         self.shared.commits.load(Ordering::Relaxed)
     }
 
-    /// The histogram of their durations.
+    /// The histogram of commit durations.
     pub fn latency(&self) -> CommitLatency {
         let counts = &self.shared.latency;
         let bounds = LATENCY_BOUNDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
@@ -290,7 +290,8 @@ impl WriterShared {
         self.finish_commit();
     }
 
-    /// Wakes the thread only if there is work: for a lone run the wake-up would cost more than everything else.
+    /// Ends a commit. Wakes the writer thread only if there is work: for a lone run the wake-up would cost more than
+    /// everything else.
     fn finish_commit(&self) {
         let mut queue = self.queue();
         queue.committing = None;

@@ -24,7 +24,7 @@ fn collect(answers: &Receiver<CommitResult>, count: usize) -> Vec<CommitResult> 
     (0..count).map(|_| answers.recv_timeout(LONG).expect("everybody is answered")).collect()
 }
 
-/// Lets one append through for each permit, reports how many batches it holds, and panics on request.
+/// Reports the number of batches of each append, lets one append through for each permit, and panics on request.
 struct GatedStore {
     inner: MemoryStore,
     arrived: Sender<usize>,

@@ -160,7 +160,8 @@ pub fn to_value(node: &SyntaxNode) -> Value {
     }
 }
 
-/// Returns the span of a range of a string below a node. A pointer may end at a key, which then is the target itself.
+/// Returns the span that a pointer leads to from a node: of `range` if the target is a string, else of its key, else of
+/// the whole target. A pointer that leads nowhere is followed as far as possible.
 pub fn span_at_pointer(node: &SyntaxNode, pointer: &[PathPart], range: Range<usize>) -> Span {
     let (mut at, mut key) = (node, None);
     for part in pointer {

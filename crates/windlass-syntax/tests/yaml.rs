@@ -119,7 +119,6 @@ fn invalid_files_are_refused_with_their_diagnostics() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// Every letter and digit of a text is found in the file, in any notation.
 #[test]
 fn go_rules_read_only_the_first_document() {
     let source = SourceText::new("two.yaml", "name: first\n---\nname: second\n: [ this is not even read\n");
@@ -129,6 +128,7 @@ fn go_rules_read_only_the_first_document() {
     assert_eq!(diagnostics.reports(&source)[0].line, 2);
 }
 
+/// Every letter and digit of a text is found in the file, in any notation.
 #[test]
 fn texts_map_back_to_their_file_positions() {
     let mut letters = 0;

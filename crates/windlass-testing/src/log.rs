@@ -65,7 +65,7 @@ impl Visit for LogLine {
     }
 }
 
-/// Stops listening on the thread that started it when dropped.
+/// Stops listening when dropped. It is not `Send`, so it is dropped on the thread that started listening.
 pub struct LogGuard(PhantomData<*const ()>);
 
 impl Drop for LogGuard {

@@ -106,7 +106,8 @@ fn a_reported_task_is_not_run_again() {
             let lines = trial.lines();
             assert_eq!(lines.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "killed {point}");
             for line in &reported {
-                // A task reported only by the first process may have been cut off by the second, but never both.
+                // A reported task is not executed again. After two kills it may have been executed twice before its
+                // report: first in the process that was killed before the commit.
                 assert!(
                     lines[line] < lives,
                     "killed {point}: {line:?} was reported, and was run {} times",

@@ -139,8 +139,8 @@ impl Approval {
 
     /// Validates an answer and returns it as a request to the run, with the request id.
     ///
-    /// An approval has one answer. Repeating the same answer yields `Repeated` until the run has consumed it, and an
-    /// answer never applies to a later approval.
+    /// An approval has one answer, no matter which client sends it or how often. Repeating the same answer yields
+    /// `Duplicate` until the run has consumed it, and an answer never applies to a later approval.
     pub async fn build_answer_request(&self, data: Value) -> Result<(String, RunRequest), ApprovalError> {
         self.check(&data).await?;
         let id = format!("approve:{}@{}", self.path, self.since.0);

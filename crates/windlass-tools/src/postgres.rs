@@ -139,7 +139,7 @@ impl Inner {
         let tables = run_with_limit(call, limit, async {
             let mut busy = pool.take(&cancelling).await?;
             let mut done = run_statements(&mut busy, &pieces, self.options.max_result_bytes).await;
-            // Nothing has been executed in either case, so a second attempt is safe.
+            // After a lost stale connection or a stale plan nothing has been executed, so a second attempt is safe.
             let lost = done.as_ref().is_err_and(PgFailure::is_lost) && busy.is_stale();
             if lost {
                 busy = pool.reconnect(busy).await?;

@@ -70,19 +70,20 @@ struct Needles {
 }
 
 impl Redactor {
-    /// Redacts the settings that are not plain, and in them what follows a scheme such as `Bearer`.
+    /// Creates a redactor of all settings that are not plain: of the whole value, and of the part after a scheme such
+    /// as `Bearer`.
     pub fn from_secrets<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Redactor {
         let secret = secrets.into_iter().filter(|secret| !secret.is_plain);
         Redactor::from_header_values(secret.map(Secret::reveal))
     }
 
-    /// Redacts headers from the settings.
+    /// Creates a redactor of those headers from the settings that are not plain.
     pub fn from_headers(headers: &[(String, Secret)]) -> Redactor {
         let secret = headers.iter().map(|(_, value)| value).filter(|value| !value.is_plain);
         Redactor::from_header_values(secret.map(Secret::reveal))
     }
 
-    /// Redacts header values: the whole value, and what follows a scheme such as `Bearer`.
+    /// Creates a redactor of header values: of the whole value, and of the part after a scheme such as `Bearer`.
     pub(crate) fn from_header_values<'a>(values: impl Iterator<Item = &'a str>) -> Redactor {
         Redactor::new(values.flat_map(secrets_in))
     }
@@ -94,7 +95,7 @@ impl Redactor {
         Redactor::new(self.0.texts.iter().chain(&self.0.short).cloned().chain([both, password]))
     }
 
-    /// Redacts texts that are secrets as they are.
+    /// Creates a redactor of texts that are secrets as they are.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Redactor {
         let (mut texts, short): (Vec<String>, Vec<String>) = secrets
             .into_iter()

@@ -88,8 +88,8 @@ pub(crate) struct StatementResult {
     pub(crate) count: u64,
 }
 
-/// Builds the output of a call. The result of a single statement appears only once, unless `numbered` also requests
-/// it by number: large results are persisted as they are here.
+/// Builds the output of a call. The result of a single statement appears only once, because large results are
+/// persisted in this form; with `numbered` it also appears under its number.
 pub(crate) fn build_output(tables: Vec<StatementResult>, numbered: bool) -> Value {
     let mut commands: Vec<Map> = tables.into_iter().map(StatementResult::into_map).collect();
     if commands.is_empty() {

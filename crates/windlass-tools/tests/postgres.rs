@@ -325,7 +325,7 @@ fn the_cancel_request_is_sent_before_the_call_ends() {
     assert!(reading.block_on(call_tool(&watching, &input(&setup, "[]"))).error.is_none());
     let slow = format!("insert into {mark} select 1 from pg_sleep(60)");
     let timed = input(&slow, "[]").replacen('{', r#"{"timeout": 0.3, "#, 1);
-    // Requests not sent when the call ends are never sent: nothing runs any more, as after the end of a program.
+    // After the call nothing runs on this runtime, as when a program exits: a request not sent by then is never sent.
     let ending = runtime();
     let outcome = ending.block_on(call_tool(&tool(), &timed));
     assert_eq!(class(&outcome), ("timeout", "timeout", false));

@@ -114,10 +114,10 @@ pub enum Level {
 /// The state visible to an expression. Getting a value costs a reference count.
 pub trait EvalScope {
     fn variable(&self, level: Level, name: &str) -> Option<Value>;
-    /// Returns a name that the position of the expression defines.
+    /// Returns the value of a name that the position of the expression defines, such as `outcome` in a task's rules.
     ///
-    /// No variable can hide it, and it hides none, since each language defines which of its words mean such a name.
-    /// [`Level::Any`] includes them, for languages without such words.
+    /// Such names and variables do not hide each other: each language defines which of its names are looked up here.
+    /// For languages without such names, [`Level::Any`] includes them.
     fn local(&self, _name: &str) -> Option<Value> {
         None
     }
@@ -130,8 +130,8 @@ pub trait EvalScope {
     }
     /// Returns a node inside a loop that has ended, if the loop recorded it.
     ///
-    /// It is consulted after [`EvalScope::node`]; a name that means a node of this scope or an enclosing one never means
-    /// another inside a loop.
+    /// It is consulted after [`EvalScope::node`]; a name that means a node of this scope or an enclosing one never
+    /// means another inside a loop.
     fn node_in_loop(&self, _name: &str) -> Option<LoopInnerNode> {
         None
     }

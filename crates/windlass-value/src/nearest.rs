@@ -3,7 +3,8 @@
 /// Maximum number of characters compared: the time must not depend on the content of a file.
 const MAX_COMPARED_CHARS: usize = 96;
 
-/// Returns the candidate that differs least from a name, ignoring case; `None` if all differ by more than a third.
+/// Returns the candidate that differs least from a name, ignoring case; `None` if all differ in more than a third of
+/// the name's letters. At least one and at most four letters may differ.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded_name = folded(name);
     let length = folded_name.chars().count();

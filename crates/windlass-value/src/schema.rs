@@ -1,5 +1,5 @@
-//! The cost of validating one value against a JSON Schema. A short schema whose references double at each step is
-//! large.
+//! The cost of validating one value against a JSON Schema. The cost of a short schema is exponential if each
+//! definition refers to the next one twice.
 
 use std::collections::HashMap;
 
@@ -32,9 +32,9 @@ const MAX_TARGETS: usize = 100;
 
 /// Counts the subschemas that can apply to one value, with local references followed.
 ///
-/// Subschemas of different parts of a value do not add up. A reference to a subschema that is being counted is
-/// counted once: recursion ends where the value does. Every subschema is counted once, however many references lead
-/// to it.
+/// Subschemas of different parts of a value do not add up. A reference to a subschema that is being counted counts as
+/// one: recursion ends where the value does. The width of every subschema is computed once, and added for each
+/// reference to it.
 pub fn schema_width(schema: &Value) -> Result<u64, SchemaTooLarge> {
     let mut counting = WidthCounter { root: schema, named: Vec::new(), counted: HashMap::new() };
     let mut open = vec![schema];

@@ -202,7 +202,8 @@ impl PartialEq for Value {
 }
 
 fn int_equals_float(int: i64, float: f64) -> bool {
-    // The cast back is exact within i64's range; the range check covers its ends.
+    // The range is slightly wider than that of i64, and every whole float in it fits i128 exactly, so that the ends of
+    // i64's range compare correctly, too.
     float.fract() == 0.0 && (-9.3e18..9.3e18).contains(&float) && float as i128 == i128::from(int)
 }
 

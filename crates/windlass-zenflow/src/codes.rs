@@ -39,11 +39,11 @@ pub(crate) const FOREACH_EMPTY: &str = "WND-1323";
 pub(crate) const MODEL: &str = "WND-1346";
 pub(crate) const UNTIL_AGENT: &str = "WND-1328";
 
-/// Keys that `forEach` excludes, and their codes.
+/// Keys that cannot be combined with `forEach`, and the code of each error.
 pub(crate) const FOREACH_WITH: [(&str, &str); 4] =
     [("maxIterations", "WND-1324"), ("until", "WND-1325"), ("untilAgent", "WND-1326"), ("delay", "WND-1327")];
 
-/// Keys that `include` excludes, and their codes.
+/// Keys that cannot be combined with `include`, and the code of each error.
 pub(crate) const INCLUDE_HAS: [(&str, &str); 6] = [
     ("agent", "WND-1330"),
     ("instructions", "WND-1331"),
@@ -55,11 +55,11 @@ pub(crate) const INCLUDE_HAS: [(&str, &str); 6] = [
 
 /// Warning: a missing file, if the workflow is only checked, not run.
 pub(crate) const MISSING_FILE: &str = "WND-1390";
-/// Warning: an unknown tool.
+/// Warning: a tool that is unknown in this environment; it may exist where the workflow runs.
 pub(crate) const UNKNOWN_TOOL: &str = "WND-1391";
 /// Warning: an expression uses a step that may not have ended.
 pub(crate) const NOT_AN_ANCESTOR: &str = "WND-1392";
-/// Warning: a text has two readings.
+/// Warning: a text has two possible meanings.
 pub(crate) const AMBIGUOUS: &str = "WND-1393";
 /// Warning: `{{…}}`, which has no meaning here.
 pub(crate) const TEMPLATE: &str = "WND-1395";

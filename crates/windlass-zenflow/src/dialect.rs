@@ -49,7 +49,7 @@ impl Dialect for Zenflow {
         }
     }
 
-    /// The caller that provides agents adds the language of agents.
+    /// Returns only CEL: the caller that provides agents adds the language of agents.
     fn languages(&self) -> Vec<Arc<dyn Language>> {
         vec![Arc::new(CelLanguage)]
     }
@@ -64,7 +64,7 @@ impl Dialect for Zenflow {
         unused
     }
 
-    /// Reports the answers of agents: the last completed step whole, earlier ones at a glance.
+    /// Reports the answers of agents: that of the last completed step in full, earlier ones shortened.
     fn report(&self, _: &Plan, output: &Value) -> Vec<ReportSection> {
         let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let Some(steps) = output.get("steps").and_then(Value::as_map) else { return Vec::new() };

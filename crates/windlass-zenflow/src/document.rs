@@ -71,7 +71,8 @@ impl WorkflowDocument {
         options.model.clone().or(own).or_else(|| options.default_model.clone())
     }
 
-    /// Returns whether a coordinator passes messages on: as the options say, else the file, else if it is mentioned.
+    /// Returns whether a coordinator passes messages on. The options decide, else the file; if both are `auto`, there
+    /// is one if the document mentions the tool `send_message`.
     pub(crate) fn has_coordinator(&self, options: &ZenflowOptions) -> bool {
         let own = self.extensions.coordinator.mode.as_ref().map(|mode| mode.value);
         let mode = match options.coordinator {
@@ -318,7 +319,7 @@ pub struct CoordinatorSettings {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CoordinatorMode {
-    /// On if the document mentions it.
+    /// On if the document mentions the tool `send_message`.
     #[default]
     Auto,
     On,
@@ -330,10 +331,10 @@ pub enum CoordinatorMode {
 pub struct ZenflowBudget {
     pub span: Span,
     pub tokens: Option<Spanned<u64>>,
-    /// In millionths.
+    /// In millionths of the currency unit.
     pub money: Option<Spanned<u64>>,
     pub calls: Option<Spanned<u64>>,
     pub time: Option<Spanned<Duration>>,
-    /// The maximum tokens of one reply where tokens or money are counted.
+    /// The maximum tokens of one reply, applied only under a budget of tokens or money.
     pub reply: Option<Spanned<u64>>,
 }

@@ -67,7 +67,7 @@ impl<'a> Loader<'a> {
         found: Diagnostics,
     ) -> (Option<WorkflowDocument>, Diagnostics) {
         let folder = self.options.folder.as_deref().map(|path| WorkflowFolder::open(path, self.options.files.clone()));
-        // The file may include itself: its own path then closes the cycle.
+        // The file may include itself: with its own path among the open files, the cycle is detected.
         if let (Some(folder), Some(name)) = (&folder, Path::new(&*source.name).file_name())
             && let Ok(path) = self.options.files.canonical(&folder.path().join(name))
         {
@@ -225,7 +225,7 @@ impl<'a> Loader<'a> {
             return None;
         }
         let folder = file.parent().map(|path| WorkflowFolder::open(path, self.options.files.clone()));
-        // In the order in which they are first named.
+        // Added before its own includes are read, so that files are listed in the order in which they are first named.
         let position = self.others.len();
         self.others.push((source.clone(), Diagnostics::new()));
         self.open.push(file.to_owned());

@@ -1,7 +1,8 @@
 //! The zenflow dialect, workflows of agents: compiles a file to a plan.
 //!
 //! A file is parsed to a tree, the tree is read and checked to a [`document::WorkflowDocument`], and the document is
-//! compiled to a plan. No stage stops at the first problem. Included and referenced files are read through [`Files`].
+//! compiled to a plan. No stage stops at the first problem. Included and referenced files are read through
+//! [`FileReader`].
 //!
 //! - `document`: the parsed workflow · `options`: the compile options · `paths`: files next to the workflow
 //! - `recognise`: detects workflows · `read`: from the tree to the document · `check`: internal consistency ·

@@ -22,7 +22,7 @@ pub struct ZenflowOptions {
     pub mcp: Vec<String>,
     /// The model for everything; overrides the file.
     pub model: Option<String>,
-    /// The model where the file selects none.
+    /// The model that is used where the file selects none.
     pub default_model: Option<String>,
     /// Prices by model name.
     pub prices: BTreeMap<String, ModelPrice>,
@@ -82,11 +82,11 @@ pub enum ContextFiles {
     InWorkflowFolder,
     /// In one folder for all workflows, absolute.
     In(PathBuf),
-    /// Not available; the hint says why.
+    /// Not available. The text is a hint that says why.
     Refused(String),
 }
 
-/// Prices in millionths of money per million tokens.
+/// Prices in millionths of the currency unit per million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelPrice {
     pub input: u64,
@@ -97,7 +97,7 @@ pub struct ModelPrice {
 
 /// Checks which models can be called.
 pub trait Models: Send + Sync {
-    /// Returns why a model cannot be called; the default one if none is named.
+    /// Returns why a model cannot be called. `None` asks about the default model.
     fn problem(&self, model: Option<&str>) -> Option<ModelProblem>;
 }
 

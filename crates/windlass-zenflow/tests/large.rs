@@ -1,4 +1,4 @@
-//! Values that are too large for messages: replies, tool results, outputs of steps and iterations.
+//! Values that are too large to be passed inline: replies, tool results, outputs of steps and iterations.
 
 use crate::world;
 

@@ -10,7 +10,7 @@
 //! | [`on_tick`](RunDecorator::on_tick) | observing each tick and the resulting state: metrics, traces, audits |
 //! | [`write_to_event_stream`](RunDecorator::write_to_event_stream) | dropping, changing, delaying or adding events |
 //! | [`replied`](RunDecorator::replied), [`ended`](RunDecorator::ended) | the reply, the end |
-//! | [`close`](RunDecorator::close) | eviction from memory |
+//! | [`close`](RunDecorator::close) | leaving memory: after the end, by eviction, or when the engine closes |
 //!
 //! A decorator cannot come between a tick and its durability. It is called alongside the journal and has no way to
 //! skip, repeat or reorder it: no effect starts and no event is published before the commit it belongs to. Nothing a
@@ -28,8 +28,8 @@ use crate::EngineBuilder;
 impl EngineBuilder {
     /// Wraps the adapter of each run with a decorator.
     ///
-    /// The engine calls `make` with the run's id and the name of its definition each time the run becomes resident: after
-    /// a start, a restart of the process, or a reload. `None` leaves the run undecorated.
+    /// The engine calls `make` with the run's id and the name of its definition each time the run becomes resident:
+    /// after a start, a restart of the process, or a reload after a long wait. `None` leaves the run undecorated.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -25,9 +25,9 @@ impl EngineBuilder {
     ///
     /// Agents call the tools of this registry and the functions of this engine that are [described](crate::described).
     /// `permission` is consulted before each call. `model` creates the tool that calls models; it offers them the tools
-    /// of the registry. Agents of zenflow files use these tools and models. Other compile options of such a file, such as
-    /// the default model or the agents' working directory, are set by [`dialect_options`](EngineBuilder::dialect_options)
-    /// with `windlass_zenflow::ZenflowOptions`.
+    /// of the registry. Agents of zenflow files use these tools and models. Other compile options of such a file, such
+    /// as the default model or the agents' working directory, are set by
+    /// [`dialect_options`](EngineBuilder::dialect_options) with `windlass_zenflow::ZenflowOptions`.
     pub fn agents<M: Tool + 'static>(
         mut self,
         registry: ToolRegistryBuilder,

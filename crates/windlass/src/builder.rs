@@ -280,8 +280,8 @@ impl StepBuilder {
         self.with(|step| step.sends.push(EventType::for_type::<E>()))
     }
 
-    /// Declares an event that the step waits for with [`Context::wait_for`](crate::Context::wait_for), so that checks and
-    /// drawings include it.
+    /// Declares an event that the step waits for with [`Context::wait_for`](crate::Context::wait_for), so that checks
+    /// and drawings include it.
     pub fn waits<E: Event>(self) -> StepBuilder {
         self.with(|step| step.waits.push(EventType::for_type::<E>()))
     }
@@ -306,8 +306,8 @@ impl StepBuilder {
         })
     }
 
-    /// For an error handler: limits how often one chain of events may reach this handler. Events that follow from its own
-    /// events count towards the limit.
+    /// For an error handler: limits how often one chain of events may reach this handler. Events that follow from its
+    /// own events count towards the limit.
     pub fn times(self, times: u32) -> StepBuilder {
         self.with(|step| match &mut step.handler {
             Some(handler) => handler.times = times,

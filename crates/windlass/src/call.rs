@@ -110,7 +110,8 @@ impl StepCallInner {
 
     /// Advances to the body's next durable call and returns its answer, if there is one.
     ///
-    /// An answer to a different request means that the body has changed the order of its durable calls; that is an error.
+    /// An answer to a different request means that the body has changed the order of its durable calls; that is an
+    /// error.
     pub(crate) fn next_durable_answer(&self, request: &str) -> Option<Result<Value, StepError>> {
         let mut buffer = self.buffer();
         let at = buffer.waits;

@@ -147,8 +147,8 @@ impl Engine {
         Ok(Handle::new(self.clone(), definition.as_str().into(), workflow, handle))
     }
 
-    /// Starts a new run from a [snapshot](Handle::snapshot), which may come from another engine. Work that was in flight
-    /// when the snapshot was taken is done again.
+    /// Starts a new run from a [snapshot](Handle::snapshot), which may come from another engine. Work that was in
+    /// flight when the snapshot was taken is done again.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -285,7 +285,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets how many events of an in-memory run are buffered for late or slow readers. A durable run retains all of them.
+    /// Sets how many events of an in-memory run are buffered for late or slow readers. A durable run retains all of
+    /// them.
     pub fn max_buffered_events(mut self, events: usize) -> EngineBuilder {
         self.options.max_buffered_events = events;
         self
@@ -310,8 +311,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Registers a function that definitions call by this name: `kind: rust` in NoETL, an activity in Loom, and a tool of
-    /// agents if the function is [described](crate::described).
+    /// Registers a function that definitions call by this name: `kind: rust` in NoETL, an activity in Loom, and a tool
+    /// of agents if the function is [described](crate::described).
     pub fn function<Args: 'static>(mut self, name: &str, function: impl Function<Args>) -> EngineBuilder {
         self.offered.extend(function.spec().map(|about| (name.to_owned(), about)));
         self.functions.push(name.to_owned());
@@ -325,9 +326,10 @@ impl EngineBuilder {
         self
     }
 
-    /// Registers a definition in another dialect under this name. Steps [call](crate::Context::call) it, and it may call
-    /// functions and workflows in Rust. The dialects are features of this crate, `loom`, `noetl` and `zenflow`, and those
-    /// that are [added](EngineBuilder::dialect). Agents of zenflow files need [`agents`](EngineBuilder::agents).
+    /// Registers a definition in another dialect under this name. Steps [call](crate::Context::call) it, and it may
+    /// call functions and workflows in Rust. The dialects are features of this crate, `loom`, `noetl` and `zenflow`,
+    /// and those that are [added](EngineBuilder::dialect). Agents of zenflow files need
+    /// [`agents`](EngineBuilder::agents).
     ///
     #[cfg_attr(feature = "noetl", doc = "```")]
     #[cfg_attr(not(feature = "noetl"), doc = "```ignore")]

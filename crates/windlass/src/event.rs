@@ -35,7 +35,7 @@ const VALUE_KEY: &str = "@value";
 /// ```
 ///
 /// The journal stores the name: it stays when the type is renamed or moved. A version above 1 comes with a function
-/// that upgrades an older payload:
+/// that upgrades a payload of any older version to the newest:
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ const VALUE_KEY: &str = "@value";
 pub trait Event: Serialize + DeserializeOwned + Send + 'static {
     /// The name in journals, streams and drawings.
     const NAME: &'static str;
-    /// The version; increase it when the fields change so that older payloads cannot be read.
+    /// The version; increase it when a change of the fields makes older payloads unreadable.
     const VERSION: u32 = 1;
     /// The role of the event in a workflow.
     const KIND: EventKind = EventKind::Plain;

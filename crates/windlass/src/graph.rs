@@ -96,8 +96,8 @@ impl<'s> WorkflowGraph<'s> {
         }
     }
 
-    /// Returns the joins that close a fan-out of this step. A nested fan-out has its own joins; the search passes through
-    /// them, one level down and up again.
+    /// Returns the joins that close a fan-out of this step. A nested fan-out has its own joins, which are not among
+    /// them: the search counts the nesting level, up at each nested fan-out and down at its join.
     pub(crate) fn fans_into(&self, from: usize) -> Option<Vec<u32>> {
         if !self.steps[from].shape.fans_out {
             return None;

@@ -86,14 +86,14 @@ impl Retry {
         self
     }
 
-    /// Makes no further attempt once this time has passed since the first one, including restarts.
+    /// Makes no further attempt once this time has passed since the first one. Restarts of the process do not reset it.
     #[must_use]
     pub fn stop_after(mut self, time: Duration) -> Retry {
         self.window = Some((time, false));
         self
     }
 
-    /// Makes no further attempt if the next wait would end later than this time after the first one.
+    /// Makes no further attempt if the next wait would end later than this time after the first attempt.
     #[must_use]
     pub fn stop_before(mut self, time: Duration) -> Retry {
         self.window = Some((time, true));

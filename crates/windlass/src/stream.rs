@@ -13,8 +13,8 @@ use windlass_value::{Map, Timestamp, Value};
 use crate::event::{Event, EventKind, decode};
 use crate::{Error, StepError};
 
-/// An event of a run: `step.started`, `step.done`, `workflow.idle`, or an event that a step has published or asked
-/// with, under its own name.
+/// An event of a run: `step.started`, `step.done`, `workflow.idle`, or an event that a step has published, directly
+/// or as the question of a wait, under its own name.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -75,8 +75,8 @@ impl RunEvent {
         self.kind.fields()
     }
 
-    /// Reports whether it carries an event of this type: one that a step has published or asked with, or the stop event
-    /// that has ended the run.
+    /// Reports whether it carries an event of this type: one that a step has published, directly or as the question of
+    /// a wait, or the stop event that has ended the run.
     pub fn is<E: Event>(&self) -> bool {
         self.find_payload(E::NAME, E::KIND).is_some()
     }

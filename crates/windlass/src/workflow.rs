@@ -105,8 +105,8 @@ impl Workflow {
         self.0.info.events.values().copied()
     }
 
-    /// Reads the fields of an event of this name, in any known version, and writes them in the newest. Rejects an unknown
-    /// name with a list of the known ones.
+    /// Reads the fields of an event of this name, in any known version, and writes them in the newest. Rejects an
+    /// unknown name with a list of the known ones.
     pub fn read_event(&self, name: &str, payload: &Value) -> Result<Value, Error> {
         let known = self.0.info.events.get(name);
         let event = known.ok_or_else(|| Error::Event(unknown(name, &self.events().collect::<Vec<_>>())))?;

@@ -86,7 +86,7 @@ impl RunDecorator for Tomorrow {
     }
 }
 
-/// Timers follow the run's time, and wait no longer than without the decorator.
+/// The run's time and its timers are shifted alike, so a timer waits no longer than without the decorator.
 #[tokio::test]
 async fn a_clock_decorator_shifts_run_time_and_timers() {
     let sleeps = |ctx: Context, _: Begin| async move {

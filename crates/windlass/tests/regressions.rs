@@ -1,5 +1,5 @@
-//! Regressions found by fuzzing: large values everywhere, children of steps that have ended, bodies that change the
-//! order of their durable calls, runs that another engine ends.
+//! Regressions found with hostile test programs: large values everywhere, children of steps that have ended, bodies
+//! that change the order of their durable calls, runs that another engine ends.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -103,7 +103,7 @@ async fn run(
     command.arg("-c").arg(call.text("command").unwrap_or_default());
     command.env_clear().envs(options.env.iter().cloned()).current_dir(&call.folder);
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    // Starting the process drops this process's own end of the pipe.
+    // Drops the command and with it this process's write end of the pipe; otherwise the reader would never see the end.
     let mut group = ProcessGroup::spawn(command)?;
     let watching = watch(&mut group, Receiver::from_owned_fd(reader.into())?, &mut output);
     let ended = tokio::time::timeout(limit, watching).await;

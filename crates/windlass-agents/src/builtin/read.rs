@@ -64,7 +64,7 @@ fn read(call: &AgentCall, folder: &WorkFolder, max_bytes: usize) -> Result<Strin
             continue;
         }
         if read.is_cut {
-            // A further line does not fit, unless it is the only one.
+            // The line does not fit. Only if it is the first one is its beginning shown.
             if text.is_empty() {
                 text = read.bytes;
                 last = Some(format!("… line {line} is longer than {}: the rest is omitted", format_bytes(max_bytes)));

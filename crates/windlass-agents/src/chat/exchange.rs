@@ -28,7 +28,7 @@ pub(super) struct Exchange<'a> {
     pub(super) max_retry_after: Duration,
 }
 
-/// A failed exchange, and what it has cost all the same.
+/// A failed exchange, with the usage that the service charges for it nevertheless.
 #[derive(Debug)]
 pub(super) struct ModelFailure {
     error: Box<ErrorInfo>,
@@ -214,7 +214,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Escapes a step name for a header, as all headers of this crate. In most dialects step names need no escape.
+/// Escapes a step name for a header in the same way as the HTTP tool. In most dialects step names need no escape.
 fn escape_header(text: &str) -> String {
     String::from_utf8_lossy(windlass_tools::escaped_header(text).as_bytes()).into_owned()
 }

@@ -181,7 +181,8 @@ impl OpenAiAssembly {
         ReplyDelta { text, reasoning }
     }
 
-    /// Adds a call or a piece of one. Services number calls, or send name and id only with the first piece.
+    /// Adds a call or a piece of one. Pieces belong to the same call if their indexes are equal and their ids do not
+    /// differ. If the service sends no index, a piece with a name begins a new call.
     fn call(&mut self, piece: &Value) {
         let index = piece.get("index").and_then(Value::as_int);
         let id = piece.get("id").and_then(Value::as_str).unwrap_or_default();

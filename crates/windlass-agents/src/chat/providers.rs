@@ -48,7 +48,7 @@ pub struct ModelProvider {
 pub(super) struct ProviderQuirks {
     /// Sends `max_completion_tokens` in place of `max_tokens`.
     pub(super) uses_max_completion_tokens: bool,
-    /// The service rejects the request for usage at the end of a stream and sends it unasked.
+    /// The service rejects a request to report the usage at the end of a stream, and reports it unasked.
     pub(super) sends_usage_unasked: bool,
     /// Sends the key as `api-key`, not as a bearer token.
     pub(super) uses_api_key_header: bool,

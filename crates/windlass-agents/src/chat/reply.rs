@@ -201,7 +201,7 @@ fn unique_id(id: String, index: usize, used_ids: &mut BTreeSet<String>) -> Strin
     free
 }
 
-/// Parses the arguments. Invalid ones stay a text, with a description of the problem.
+/// Parses the arguments. Invalid arguments are returned as text, with a description of the problem.
 fn parse_arguments(raw: &str, stop: StopReason) -> (Value, Option<String>) {
     if raw.trim().is_empty() {
         return (Value::map(Map::new()), None);

@@ -7,7 +7,8 @@ use super::ChatOptions;
 use super::providers::{ModelProtocol, ModelProvider, NO_QUIRKS, PROVIDERS, ProviderQuirks, guess_provider};
 use windlass_tools::{Redactor, Secret};
 
-/// A service of the settings, or changes to a known one. Missing values stay unchanged.
+/// A service from the settings. If it has the name of a known provider, it changes that provider; values that are not
+/// set stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelService {
     /// The prefix of its models' names.
@@ -142,7 +143,7 @@ fn build_endpoint(
     let key = key_variables.iter().find_map(|name| lookup_variable(options, name));
     let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
     let is_named = own.is_some_and(|own| own.key_env.is_some());
-    // With a custom URL the operator decides whether it needs a key.
+    // At a custom URL a key is required only if the settings name its variable.
     if key.is_none() && (is_named || (is_usual && known.is_some_and(|known| known.needs_key))) {
         return Err(no_key(prefix, &key_variables));
     }

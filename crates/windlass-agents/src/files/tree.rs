@@ -53,7 +53,7 @@ impl TreeEntry<'_> {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum WalkEnd {
     Complete,
-    /// The visitor has enough.
+    /// The visitor stopped the walk because it has reached its limit.
     LimitReached,
     /// There are too many entries or levels.
     TooManyEntries,

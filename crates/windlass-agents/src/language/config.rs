@@ -1,4 +1,5 @@
-//! The settings of a source. A source with a key that no function reads is rejected, so that misspelt keys are found.
+//! The settings in a source of the language `agent`. A source with a key that its function does not read is rejected,
+//! so that misspelt keys are found.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

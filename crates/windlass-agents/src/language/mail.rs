@@ -111,8 +111,8 @@ fn report(reader: &mut ScopeReader<'_>, letter: &Value, from: &str) -> Result<St
     Ok(line)
 }
 
-/// Returns whether mail of a kind has arrived: `cancel`, `some` other, `any` at all. With `turns`, mail counts only
-/// while the agent has had fewer turns.
+/// Returns whether mail of a kind has arrived. `cancel`: a cancellation; `some`: mail without a cancellation; `any`:
+/// any mail. With `turns`, mail counts only while the agent has had fewer turns.
 pub(super) fn mail_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (is, turns) = (config.text("is")?, config.count("turns")?);
     if !["cancel", "some", "any"].contains(&&*is) {
@@ -167,7 +167,8 @@ pub(super) fn coordinator_failure(_: &Config<'_>) -> Result<CompiledFunction, St
     Ok(Box::new(|reader| Ok(Value::object([("error", reader.own_variable("failure")?)]))))
 }
 
-/// Returns whether the coordinator has had this many turns since its last mail; then it waits for mail, or is over.
+/// Returns whether the coordinator has had `turns` turns since its last mail. It then waits for mail, or is over if all
+/// steps have ended; `ending` selects which of the two cases is asked for.
 pub(super) fn turns_used_up(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let turns = config.count("turns")?.ok_or("it needs `turns`")?;
     let ending = config.flag("ending")?;

@@ -159,7 +159,8 @@ impl FirstMessage {
             else {
                 continue;
             };
-            // A whole dependency is cut only with the whole prompt: a separate marker would be cut off.
+            // A dependency that is shown whole is cut only together with the prompt, whose cut would remove a marker
+            // inside.
             let max_bytes = if dependency.whole { usize::MAX } else { self.caps.dependency };
             inside.part(&format!("{} (completed)", dependency.id), &cut(ended.content.trim_end(), max_bytes));
             if !ended.result.is_null() {
@@ -204,7 +205,7 @@ impl FirstMessage {
         text.section(&format!("Previous Iteration Output (Iteration {})", iteration.iteration_index), &inside.0);
         let feedback = reader.enclosing_variable("feedback")?;
         let feedback_text = reader.text(&feedback, "text")?;
-        // A judge that gave no feedback this time leaves the feedback of an earlier iteration behind.
+        // If the judge gave no feedback in this iteration, the variable still has the feedback of an earlier one.
         let fresh = feedback.get("iteration").and_then(Value::as_int) == i64::try_from(iteration.iteration_index).ok();
         if fresh && !feedback_text.is_empty() {
             let heading = format!("Judge Feedback (Iteration {})", iteration.iteration_index);

@@ -17,9 +17,9 @@ enum NextAction {
     Submitted,
     /// The agent calls tools.
     Act,
-    /// The required result is missing: it is demanded, and nothing else.
+    /// The required result is missing: the next request demands it, and the reply's other calls are not executed.
     Force,
-    /// The required result was demanded in vain.
+    /// The required result is still missing after all demands.
     NoResult,
     /// There are calls, and no turn left to process their answers.
     TurnLimit,

@@ -117,7 +117,7 @@ pub(super) fn tool_input(config: &Config<'_>) -> Result<CompiledFunction, String
     }))
 }
 
-/// Builds the answer to a submitted result. The first valid result of a reply counts.
+/// Builds the answer to a submitted result: accepted if it is the first valid one of the reply, otherwise rejected.
 pub(super) fn verdict(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let tool = config.text("tool")?;
     Ok(Box::new(move |reader| {
@@ -211,7 +211,7 @@ pub(super) fn has_valid_call(config: &Config<'_>) -> Result<CompiledFunction, St
     }))
 }
 
-/// Returns whether the current call comes after a call of this tool, which ends the work.
+/// Returns whether the current call comes after the first valid call of this tool, which ends the work.
 pub(super) fn comes_after(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let tool = config.text("tool")?;
     Ok(Box::new(move |reader| {
@@ -222,7 +222,7 @@ pub(super) fn comes_after(config: &Config<'_>) -> Result<CompiledFunction, Strin
     }))
 }
 
-/// Returns one argument of the current call, or of the first call of a tool among the kept calls.
+/// Returns one argument of the current call, or of the first valid call of a tool among the kept calls.
 pub(super) fn argument(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (name, of) = (config.text("name")?, config.optional_text("of")?);
     Ok(Box::new(move |reader| argument_of(reader, &name, of.as_ref())))

@@ -90,7 +90,7 @@ impl Scene {
         self.tool().call(ToolCall::for_test(Value::map(input))).await
     }
 
-    /// Returns the answer. Nothing that a model does is an error of the step.
+    /// Calls a tool and returns its answer. No call of a model fails the step.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolAnswer {
         answer(&self.run(self.input(tool, arguments)).await)
     }

@@ -52,8 +52,8 @@ pub(crate) struct RegisterArgs {
     /// Name of the definition [default: from the text]; only with a single file
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Label that a worker needs to run its tasks; may be repeated. Labels are part of the version: changing them makes a
-    /// new one
+    /// Label that a worker needs to run its tasks; may be repeated. Labels are part of the version: changing them makes
+    /// a new one
     #[arg(long = "label", value_name = "NAME=VALUE")]
     pub labels: Vec<String>,
     /// Send the token over plain HTTP to another machine

@@ -103,8 +103,8 @@ impl DefinitionCompiler for CatalogCompiler {
 }
 
 impl CatalogCompiler {
-    /// Returns the plan of a called definition, or `None` for a definition that calls itself by name: the engine resolves
-    /// that.
+    /// Returns the plan of a called definition, or `None` for a definition that calls itself by name: the engine
+    /// resolves that.
     fn resolve_call(
         &self,
         name: &str,
@@ -146,7 +146,7 @@ impl CatalogCompiler {
         }
         let source = SourceText::new(&*from.name, &*from.source);
         let context = compile_context(&self.settings, catalog, Some(&from.name));
-        // A definition that no longer compiles was pinned when it did, and cannot lead back to the new one.
+        // A definition that no longer compiles keeps the calls pinned when it did, so it cannot call the new one.
         let Ok(compiled) = registry().compile(&source, Some(&*from.dialect), &context) else { return false };
         compiled.calls.iter().any(|(name, _)| {
             name == target

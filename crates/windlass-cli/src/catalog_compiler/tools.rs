@@ -16,7 +16,7 @@ const SAFE_TOOLS: [&str; 6] = ["agent_model", "http", "http_call", "model", "noo
 
 /// The tools that a server runs itself, and the names of those that it leaves to workers.
 pub(crate) struct ServerTools {
-    /// Not wrapped by the edge yet.
+    /// Not wrapped in the secret boundary yet.
     pub tools: Tools,
     /// Names of tools that definitions may use and that only remote workers run.
     pub remote: Vec<String>,

@@ -49,7 +49,8 @@ fn check_audit_log(global: &GlobalArgs) -> Vec<Finding> {
     found.into_iter().map(|what| Finding { run: None, what, hint: hint.to_owned() }).collect()
 }
 
-/// Checks that something will move an open run: a live owner, a server, its timer, or a named person.
+/// Checks that an open run can make progress: it has a live owner, a server or a timer, or it waits or is paused until
+/// a user acts.
 fn check_run(
     global: &GlobalArgs,
     store: &dyn Store,
@@ -80,7 +81,7 @@ fn check_run(
         return Ok(None);
     }
     match &row.owner {
-        // The previous owner left no work undone.
+        // The run only waits: its dead owner left no unfinished work.
         Some(_) if status_name(row, &state) == "waiting" => Ok(None),
         Some(owner) => {
             finding(format!("its owner, {}, is gone", owner_name(owner)), stores::resume_hint(global, store, row)?)

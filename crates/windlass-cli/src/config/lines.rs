@@ -2,8 +2,8 @@
 
 use toml::de::DeTable;
 
-/// Returns the keys that lead to the smallest part of `content` with the same error: that part alone has it, and the
-/// rest without the part does not. Code that reads settings therefore need not track positions.
+/// Returns the path of keys to the smallest part of `content` that causes the error: the part alone has the error, and
+/// the content without the part does not. Thus, code that reads settings need not track positions.
 pub(crate) fn path_to_error(content: &toml::Value, is_wrong: &dyn Fn(toml::Value) -> bool) -> Vec<String> {
     let toml::Value::Table(entries) = content else { return Vec::new() };
     let only = |key: &str, value: toml::Value| toml::Value::Table(toml::Table::from_iter([(key.to_owned(), value)]));

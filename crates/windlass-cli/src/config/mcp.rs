@@ -107,7 +107,7 @@ impl McpSettings {
         }
     }
 
-    /// Resolves the environment. A program gets PATH, HOME and LANG of it, and the variables that its entry names.
+    /// Resolves the environment variables. A program gets PATH, HOME and LANG, and the variables that its entry names.
     pub(crate) fn to_server(&self, variable: impl Fn(&str) -> Option<String>) -> Result<McpServer, CliFailure> {
         let at_section = |failure: CliFailure| failure.location(format!("[mcp.{}]", self.name));
         let all = |entries: &BTreeMap<String, SecretSetting>| {

@@ -49,7 +49,8 @@ pub(crate) struct CliSettings {
     pub server: ServerSettings,
     /// Command-line options for agents.
     pub agent_options: AgentRunOptions,
-    /// Absolute path of the store; agents have no access to it.
+    /// Absolute path of the store, beside which the settings file is looked for by default. Agents have no access to
+    /// the store.
     pub store: Option<PathBuf>,
     pub file: Option<PathBuf>,
 }

@@ -33,7 +33,7 @@ const KEYS: [&str; 13] = [
 const OUTBOUND_KEYS: [&str; 2] = ["allow", "deny"];
 const AGENTS_KEYS: [&str; 3] = ["allow", "deny", "sandbox"];
 
-/// The `[server]` section. Options left out take the server's defaults.
+/// The `[server]` section. An option left out is set by the command line, else by the server's defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ServerSettings {
     pub bind: Option<SocketAddr>,

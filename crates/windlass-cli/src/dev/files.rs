@@ -10,7 +10,7 @@ use crate::failure::CliFailure;
 /// Folders with third-party or generated files.
 const IGNORED_FOLDERS: [&str; 4] = ["node_modules", "target", "vendor", "__pycache__"];
 
-/// Files that accompany definitions and are none.
+/// Files that accompany definitions but are not definitions themselves.
 const COMPANION_FILES: [&str; 6] =
     ["parameters.json", "local.settings.json", "host.json", "connections.json", "package.json", "package-lock.json"];
 

@@ -22,7 +22,7 @@ pub(crate) use watch::FileWatcher;
 /// The problem code of a file that is no definition at all: a folder may hold other files.
 pub(crate) const NO_DEFINITION: &str = windlass_dialect::UNKNOWN_DIALECT;
 
-/// The name under which definitions are registered.
+/// The recorded author of the registrations.
 const REGISTERED_BY: &str = "windlass dev";
 
 /// The definition files with their registration state.

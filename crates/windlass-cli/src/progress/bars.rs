@@ -48,7 +48,8 @@ impl ProgressBars {
         if event.seq <= self.last_seq {
             return;
         }
-        // Events that came too fast are missing: whatever was inside an ended element has ended, too.
+        // The display misses events that are published faster than it reads them. Everything inside an ended node has
+        // ended, too.
         let over = matches!(
             event.kind,
             EventKind::IterationDone { .. }

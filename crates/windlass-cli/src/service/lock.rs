@@ -77,7 +77,8 @@ impl StoreLock {
 
 impl Drop for StoreLock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that is just being started keeps the file open until it executes another program.
+        // Closing is not enough: a child that is just being started keeps the file open until it executes another
+        // program.
         let _ = self.file.unlock();
     }
 }

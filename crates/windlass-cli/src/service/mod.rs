@@ -81,7 +81,7 @@ pub(crate) struct PreparedService {
 
 impl PreparedService {
     /// Opens the store and starts the engine. Must be called inside the runtime. Tools missing from `tools` are left to
-    /// remote workers; all calls go through the edge.
+    /// remote workers; all calls go through the secret boundary.
     pub(crate) fn open(
         service_options: ServiceOptions<'_>,
         tools: &Tools,
@@ -214,8 +214,8 @@ impl Service {
         }
     }
 
-    /// Prints the address on stdout, and how to sign in and stop the server on stderr. The token is shown on a terminal,
-    /// and otherwise only if it is stored nowhere: output in a file or a pipe is read by others and stays.
+    /// Prints the address on stdout, and how to sign in and stop the server on stderr. The token is shown on a
+    /// terminal, and otherwise only if it is stored nowhere: output in a file or a pipe is read by others and stays.
     pub(crate) fn print_startup(&self, global: &GlobalArgs, to_terminal: bool) -> Result<(), CliFailure> {
         let file = self.directory.as_ref().map(|directory| directory.join(windlass_server::auth::FIRST_TOKEN_FILE));
         let file = file.filter(|_| self.token.is_some());

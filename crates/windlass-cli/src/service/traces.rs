@@ -101,7 +101,8 @@ mod unsent {
         Ok(Identity::new())
     }
 
-    /// Notes that no traces are sent if the variable is set, perhaps for other programs; the server starts all the same.
+    /// Notes that no traces are sent if the variable is set, perhaps for other programs; the server starts all the
+    /// same.
     pub(crate) fn start(_: &App) -> Result<Option<TraceExport>, CliFailure> {
         if endpoint().is_some() {
             tracing::info!(

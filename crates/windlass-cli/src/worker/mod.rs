@@ -91,8 +91,8 @@ impl RemoteWorker {
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// Works until it is stopped. Then it finishes its jobs as far as the drain time allows, and returns the rest to the
-    /// server.
+    /// Works until it is stopped. Then it finishes its jobs as far as the drain time allows, and returns the rest to
+    /// the server.
     pub(crate) async fn run(
         self: Arc<Self>,
         interrupts: &mut Interrupts,

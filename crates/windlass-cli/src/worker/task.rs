@@ -135,7 +135,8 @@ impl RemoteWorker {
                 Ok(ReportAccepted { next }) => return next,
                 Err(ServerRequestError::StaleLease) if lease.lease_epoch.load(Ordering::SeqCst) != lease_epoch => {}
                 Err(ServerRequestError::StaleLease) => {
-                    // After a restart of the server the job may be ours under another lease epoch, which the server may not know yet.
+                    // A restarted server may not know yet that this worker has the job. The heartbeat informs it, and
+                    // the response may renew the lease under another lease epoch.
                     let _ = self.heartbeat(Duration::ZERO).await;
                     if lease.lease_epoch.load(Ordering::SeqCst) == lease_epoch {
                         backoff.wait().await;

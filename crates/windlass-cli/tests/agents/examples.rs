@@ -1,13 +1,18 @@
 //! Every script of `examples/zenflow` leads its workflow to the result that the file of its name in `expected`
 //! describes. A new example consists of a workflow, a script, and such a file:
 //!
-//! | key | | |---|---| | `exit` | the exit code, 0 by default | | `more` | further command-line arguments | |
-//! `output` | fields that the output must have; it may have more | | `asked` | number of model calls by step, retries
-//! included; the coordinator counts only if it is named | | `events` | type and path of events that must occur in
-//! this order; others may come between them | | `fields` | fields that an event of this type must have | | `lines` |
-//! the sorted lines of files in the work folder | | `loops` | loop results by step: iterations, reason, `unjudged` |
+//! | key | |
+//! |---|---|
+//! | `exit` | the exit code, 0 by default |
+//! | `more` | further command-line arguments |
+//! | `output` | fields that the output must have; it may have more |
+//! | `asked` | number of model calls by step, retries included; the coordinator counts only if it is named |
+//! | `events` | type and path of events that must occur in this order; others may come between them |
+//! | `fields` | fields that an event of this type must have |
+//! | `lines` | the sorted lines of files in the work folder |
+//! | `loops` | loop results by step: iterations, reason, `unjudged` |
 //!
-//! The calls of a coordinator depend on which messages arrive together.
+//! The number of calls of a coordinator depends on which messages arrive together.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -67,7 +67,7 @@ impl CallCounts {
         made
     }
 
-    /// The distinct calls and lines, however often; the coordinator's calls are left out.
+    /// Returns the distinct calls and lines, without their counts and without the coordinator's calls.
     fn kinds(&self) -> (BTreeSet<&Call>, BTreeSet<&String>) {
         (self.calls.keys().filter(|(step, ..)| step != COORDINATOR).collect(), self.lines.keys().collect())
     }

@@ -36,8 +36,8 @@ fn secure() -> Value {
             "usual": { "type": "SecureString", "defaultValue": { "$secret": "env_api" } } })
 }
 
-/// Uses a secure parameter in a header, in a body and in a text that a service returns as an error, and other tools
-/// that get secrets from the settings.
+/// A definition that puts a secure parameter into a header, a body and a text that a service returns as an error, and
+/// that calls other tools, which get secrets from the settings.
 fn tools(service: &str) -> String {
     let usual =
         json!({ "method": "GET", "uri": format!("{service}/json"), "headers": { "x-usual": "@parameters('usual')" } });
@@ -256,7 +256,7 @@ fn no_secret_leaves_its_tool() {
         assert!(by_name(name).contains(part), "{name}: {}", by_name(name));
     }
 
-    // A literal secret is rejected in place of a reference, and not echoed.
+    // A literal secret is rejected where a reference is required, and is not echoed.
     let literal = json!({ "definition": "tools", "input": { "key": planted(2), "login": {} } });
     let (status, answer) = server.request("POST", "/api/v1/runs", Some(&literal));
     assert_eq!(status, 422, "{answer}");

@@ -1,5 +1,5 @@
-//! Plants secrets wherever secrets come from, and workflows use them against services that echo everything they
-//! receive. Then the tests search for them in everything that a server and its workers store, answer, print or send.
+//! Plants a secret in every source of secrets and runs workflows that send them to services that echo everything they
+//! receive. Then searches for the secrets in everything that a server and its workers store, answer, print or send.
 
 #[path = "../support/mod.rs"]
 mod support;

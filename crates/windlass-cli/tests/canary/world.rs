@@ -95,7 +95,7 @@ pub(crate) fn crawl_api(server: &TestServer, seen: &mut CollectedOutput) {
     let runs = texts(&items("/api/v1/runs?children=true&limit=500"), "run");
     let names = texts(&items("/api/v1/definitions?limit=500"), "name");
     for (route, operations) in document["paths"].as_object().expect("paths") {
-        // The stream never ends: the test listens to it all the time.
+        // This stream never ends; the test records it separately from the beginning.
         if operations.get("get").is_none() || route == "/api/v1/runs/changes" {
             continue;
         }
@@ -116,7 +116,7 @@ pub(crate) fn crawl_api(server: &TestServer, seen: &mut CollectedOutput) {
             good += usize::from(status == 200);
             seen.keep(format!("GET {path}"), answer);
         }
-        // A webhook route shows nothing on GET.
+        // A webhook route has no successful response to GET.
         assert!(good > 0 || route.starts_with("/hooks/"), "{route}: none of {paths:?} has an answer");
     }
     for path in ["/", "/api/v1/runs?status=failed", "/api/v1/approvals", "/nowhere"] {

@@ -30,7 +30,7 @@ fn all_cases_have_the_expected_results() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/noetl/cases"));
     let entries = std::fs::read_dir(folder).expect("the cases").map(|entry| entry.expect("an entry").path());
     let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
-    // A tool that takes long to build is part of the program only on demand.
+    // DuckDB takes long to build, so it is part of the program only with its feature.
     files.retain(|file| {
         cfg!(feature = "duckdb") || !file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("duckdb"))
     });

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// A request whose group is incomplete by then gets an error.
+/// Maximum time that a request waits for its group; if the group is still incomplete, the request gets an error.
 const GROUP_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) struct BarrierService {

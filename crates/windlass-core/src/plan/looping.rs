@@ -238,7 +238,7 @@ pub enum ExhaustedPolicy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IterationFailure {
-    /// The loop fails at once; iterations in flight are cancelled, unless they may finish.
+    /// The loop fails immediately; iterations in flight are cancelled, unless they may finish.
     Stop { running_finish: bool },
     /// The other iterations run; then the loop fails.
     FailAtEnd,
@@ -253,7 +253,8 @@ pub enum IterationFailure {
 /// The output of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CollectMode {
-    /// `{status, reason, iterations, conditionMet, lastResult, results}`; results are the newest, with `resultsDropped`.
+    /// `{status, reason, iterations, conditionMet, lastResult, results}`; `results` holds the newest, and
+    /// `resultsDropped` counts the others.
     Report,
     /// The list of the iterations' results, in index order.
     List,

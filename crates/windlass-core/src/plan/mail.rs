@@ -34,8 +34,9 @@ pub struct Mailbox {
 }
 
 /// Sends mail. The task's output is `{status: "queued", id}`, or `{status: "dropped", id, reason, message, known}`
-/// when the mail will not be read, with up to 20 known addresses instead, and `wraps: true` if there is such a node
-/// that only wraps others; that is not a failure. A node cannot send mail to itself.
+/// when the mail will not be read. `known` then lists up to 20 addresses that could be used instead, and `wraps:
+/// true` is added if the address is that of a node that only wraps others. Dropped mail does not fail the task. A
+/// node cannot send mail to itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SendMail {
     /// The address, a text. Iterations may be written `loop[0].inner` or `loop.0.inner`.

@@ -75,7 +75,7 @@ pub struct Plan {
     /// The limits of its runs, fixed when the plan is stored: a configuration change must not affect a run that has
     /// already begun.
     pub limits: Option<Limits>,
-    /// The triggers that may start a run; see [`admit`](crate::admit).
+    /// The triggers that may start a run, with the conditions under which they do; see [`admit`](crate::admit).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Trigger>,
     /// Metadata that the server needs and the reducer does not.

@@ -87,9 +87,10 @@ pub struct Place {
     /// The handler of a body's failure that no arc takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler: Option<FailureHandler>,
-    /// The joins, by place, that a fan-out of this place's body closes into: each fires once, possibly with no members,
-    /// and has its members in the order in which they were returned. Other joins use a fan-out further out. None: the
-    /// joins that have members, in order of arrival; all joins if none has any.
+    /// The joins, by the index of their place, that fire when a fan-out of this place's body closes. Each fires once,
+    /// possibly with no members, and gets its members in the order in which the body returned them. A join that is not
+    /// listed collects for an outer fan-out. None: the joins that have members fire, with their members in order of
+    /// arrival; if none has any, all joins fire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out_joins: Option<Vec<u32>>,
 }

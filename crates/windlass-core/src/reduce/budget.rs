@@ -219,8 +219,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Lets waiting calls check their budgets again, once all consequences of finished calls are processed: the end of
-    /// a budget must not cancel those.
+    /// Lets waiting calls check their budgets again, once all consequences of finished calls are processed: if such a
+    /// check exhausts a budget, that must not cancel these consequences.
     pub(in crate::reduce) fn recheck_budgets(&mut self) -> bool {
         if !self.state.agenda.is_empty() || !std::mem::take(&mut self.state.budget_freed) {
             return false;

@@ -115,8 +115,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Publishes once that only an outside event can make the run proceed; again after it has proceeded. Not while more
-    /// input is pending.
+    /// Publishes `workflow.idle` when the run becomes idle: only an outside event can make it proceed. It is published
+    /// once, and again only after the run has proceeded; never while more input is pending.
     pub(crate) fn publish_idle(&mut self, more_pending: bool) {
         let idle = self.state.is_idle();
         if more_pending {

@@ -67,7 +67,7 @@ impl Reducer<'_> {
         let frame = self.frame_mut(id)?;
         frame.deadline = None;
         let node = program.node(frame.node);
-        // A node without a timeout was given a deadline because only its graph's end waits for it.
+        // A node without a timeout has a deadline only as a lingering child: the rest of its graph has ended.
         let Some(timeout) = &node.timeout else { return self.close(id, Closing::cancelled()) };
         let suffix = match &timeout.after {
             Amount::Fixed(after) => format!("of {after} allows"),

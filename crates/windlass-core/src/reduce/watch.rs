@@ -37,7 +37,7 @@ pub struct ObservedFailures {
     /// The first node that was cancelled, from outside or with the run.
     pub cancelled: Option<ObservedFailure>,
     /// The points where frames began that failed although everything inside them had succeeded: by an expression, a
-    /// rule, a limit. Their results do not help them, so they must not be reused.
+    /// rule, a limit. With the same results inside they would fail again, so these results must not be reused.
     pub not_reusable: Vec<ReplayPoint>,
     /// The node that ended the run as failed and succeeded itself; it counts if nothing else failed.
     run_ended_by: Option<ObservedFailure>,

@@ -397,8 +397,8 @@ impl State {
         self.moves_ignoring(|_| false)
     }
 
-    /// Returns the same, not counting waits for mail that wait for another node to become idle: none does if nothing
-    /// else proceeds.
+    /// Returns the same as [`State::moves_by_itself`], ignoring the timers of waits for mail: such a wait waits for
+    /// another node to become idle, which does not happen if nothing else proceeds.
     pub(crate) fn moves_without_mail(&self) -> bool {
         self.moves_ignoring(|wait| matches!(wait, WaitFrame::Mail(_)))
     }

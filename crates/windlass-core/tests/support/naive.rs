@@ -1,4 +1,5 @@
-//! A naive reference interpreter: runs the same plans sequentially, by recursion, without any suspended work.
+//! A naive reference interpreter, too simple to be wrong: runs the same plans sequentially, by recursion, without any
+//! suspended work.
 //!
 //! It supports only the steady plans of [`random_plan`](super::random_plan): no time, no races, no randomness.
 //! The result of a node then does not depend on the order in which independent parts run.

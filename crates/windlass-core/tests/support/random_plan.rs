@@ -547,7 +547,7 @@ impl PlanGenerator {
         LoopLimits { time, cancels_iterations_on_timeout: self.rng.chance(50), ..no_limits() }
     }
 
-    /// Generates budgets; which node gets the last call depends on which is first.
+    /// Generates budgets, in wild plans only: timing decides which of several concurrent nodes gets the last call.
     fn budget(&mut self) -> Vec<Budget> {
         let mut budget = Vec::new();
         if self.wild() && self.rng.chance(25) {

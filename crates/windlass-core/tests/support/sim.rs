@@ -447,7 +447,7 @@ impl<'p> Sim<'p> {
         if let Some(sent) = self.keys.get(&key) {
             let same = sent.open && (sent.job, sent.attempt) == (job.job, job.attempt);
             assert!(same || sent.unanswered, "an effect that was reported on, or another, has the key {:?}", job.key);
-            // A task with a known start time evaluates the run again whenever it resumes.
+            // A task that receives its start time evaluates its input again whenever it resumes.
             assert!(sent.input == job.input || job.at.is_some(), "one key never carries other bytes");
         }
         let (job_number, attempt, input) = (job.job, job.attempt, job.input.clone());

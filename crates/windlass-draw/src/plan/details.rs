@@ -7,7 +7,7 @@ use windlass_core::plan::{
 use crate::model::{DrawingItem, ItemShape};
 use crate::text;
 
-/// Maximum number of letters of an expression that are shown.
+/// Maximum number of characters of an expression that are shown.
 const MAX_SOURCE_CHARS: usize = 60;
 
 pub(crate) fn source(plan: &Plan, expression: ExprId) -> String {
@@ -32,7 +32,8 @@ pub(crate) fn node_details(plan: &Plan, node: &Node) -> String {
     format!("{}{what}{}", node.label, retry_details(retry))
 }
 
-/// Returns the first tool that a pipeline calls. The tool of a hidden task is an internal name of the compiler.
+/// Returns the first tool that a pipeline calls. The tool of a single hidden task is an internal name of the compiler
+/// and is not shown.
 fn first_tool(plan: &Plan, pipeline: &Pipeline) -> Option<String> {
     pipeline
         .tasks

@@ -15,7 +15,7 @@ use crate::model::{Arrow, ArrowReason, Drawing, DrawingItem, ItemShape};
 pub(crate) struct PlanDrawing {
     pub drawing: Drawing,
     pub paths: PathIndex,
-    /// The net that is the whole workflow.
+    /// The net, if the root of the plan is one.
     pub net: Option<RootNetBoxes>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct PlanDrawing {
 #[derive(Default)]
 pub(crate) struct PathIndex {
     boxes: BTreeMap<String, Arc<str>>,
-    /// Boxes of tasks: task events report their runs.
+    /// Boxes of tasks. Their runs are counted from task events, those of other boxes from step events.
     pub tasks: BTreeSet<Arc<str>>,
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn draw_plan(plan: &Plan) -> PlanDrawing {
     let mut painter = PlanPainter { plan, arrows: Vec::new(), paths: PathIndex::default(), net: None };
     let mut items = Vec::new();
     painter.node(plan.root, &DrawingPosition { path: String::new(), id: None }, None, &mut items);
-    // One arc may have been written as two: one for success, one for failure.
+    // The plan may have two arcs for one transition, after success and after failure: one arrow is enough.
     let mut there = BTreeSet::new();
     let mut arrows = painter.arrows;
     arrows.retain(|arrow| there.insert((arrow.from.clone(), arrow.to.clone(), arrow.label.clone())));
@@ -134,8 +134,8 @@ pub(crate) fn draw_plan(plan: &Plan) -> PlanDrawing {
 }
 
 impl PlanPainter<'_> {
-    /// Draws a node. Internal nodes are not drawn: their content belongs to the enclosing box. `label` is that of the
-    /// task that enters the node, and replaces the internal node in paths.
+    /// Draws a node. Hidden nodes are not drawn: their content belongs to the enclosing box. `label` is that of the
+    /// task that enters the node, and replaces the name of a hidden node in paths.
     fn node(
         &mut self,
         id: NodeId,
@@ -200,8 +200,8 @@ impl PlanPainter<'_> {
         }
     }
 
-    /// Draws tasks. A single task is its node's own box. Several tasks are drawn in it in sequence, with the nodes that
-    /// some of them enter.
+    /// Draws the tasks of a pipeline. A single task has no box of its own: the box of its node represents it. Several
+    /// tasks become boxes inside that one, in sequence, as do the nodes that some of them enter.
     fn tasks(
         &mut self,
         id: NodeId,
@@ -258,7 +258,7 @@ impl PlanPainter<'_> {
     fn graph(&mut self, graph: &Graph, at: &DrawingPosition<'_>, into: &mut Vec<DrawingItem>) -> ArrowEnds {
         let ends: Vec<ArrowEnds> = graph.children.iter().map(|child| self.node(child.node, at, None, into)).collect();
         let mut is_last = vec![true; ends.len()];
-        // A condition that holds for every arrow is not repeated at each.
+        // If every arrow has this condition, it is not written at each.
         let skips = StatusSet::from_statuses([Status::Succeeded, Status::Skipped]);
         let all_skip = graph.children.iter().flat_map(|child| &child.after).all(|after| after.accepts == skips);
         for (child, to) in graph.children.iter().zip(&ends) {

@@ -14,7 +14,7 @@ use crate::text;
 
 /// The events of a net, in order of first occurrence.
 struct NetEvents<'a> {
-    /// The plan's metadata about them.
+    /// The plan's metadata about the events.
     facts: Option<&'a Value>,
     /// The events that steps wait for, by step.
     waits: Option<&'a Value>,
@@ -47,7 +47,7 @@ impl PlanPainter<'_> {
             if !self.plan.node(place.body).hidden
                 && let Some(item) = into.last_mut()
             {
-                // In a net whose steps have no events, the author did not choose their number of workers.
+                // The number of workers is shown only in a net with events: in others the author did not choose it.
                 item.detail.push_str(&place_details(place, !events.all.is_empty()));
             }
         }
@@ -141,7 +141,7 @@ impl NetEvents<'_> {
         let of_arc = |kind: &Arc<str>| net.places.iter().any(|place| place.arcs.iter().any(|arc| arc.emits == *kind));
         let produced = |kind: &Arc<str>| net.places.iter().any(|place| place.produces.contains(kind));
         let is_event = |kind: &Arc<str>| {
-            // A failure goes only to its handler: that is an arrow.
+            // A failure goes only to its handler and is drawn as an arrow, not as an event.
             **kind != *FAILED_KIND
                 && (declared_events.contains(&self.name(kind)) || produced(kind) || (steps_give && !of_arc(kind)))
         };

@@ -67,7 +67,7 @@ impl ActivityFacts {
         }
     }
 
-    /// Records an end without a run.
+    /// Records the end of a step that was never started.
     pub(crate) fn record_not_run(&mut self, status: Status) {
         self.untimed += 1;
         self.ends[status as usize] += 1;
@@ -150,8 +150,8 @@ impl ActivityFacts {
         }
     }
 
-    /// Returns the activity as of `now`. In a run that is over nothing is running: what has no reported end was cancelled
-    /// with it.
+    /// Returns the activity as of `now`. If the whole run is `over`, nothing is running: a run of the box without a
+    /// reported end was cancelled with it.
     pub(crate) fn to_activity(&self, now: Timestamp, over: bool) -> NodeActivity {
         let mut facts = self.clone();
         if over {
@@ -179,7 +179,7 @@ impl ActivityFacts {
                 entries: facts.loops,
                 reason: facts.reason.clone(),
             }),
-            // The attempts show an error that a retry has overcome.
+            // An error that a retry has overcome is not shown; the number of attempts hints at it.
             error: facts.error.clone().filter(|_| !all_well),
             firing: facts.firing,
             worker: facts.worker,
@@ -187,7 +187,7 @@ impl ActivityFacts {
         }
     }
 
-    /// Returns the state of what is running, or the worst end.
+    /// Returns the current state if a run is open, else the worst status of the ended runs.
     fn state(&self, over: bool) -> ActivityState {
         let worst = [Status::Failed, Status::TimedOut, Status::Cancelled, Status::Succeeded, Status::Skipped];
         let worst = worst.into_iter().find(|status| self.ends[*status as usize] > 0);

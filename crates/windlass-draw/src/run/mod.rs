@@ -70,7 +70,7 @@ pub struct RunDrawing {
     now: Option<Timestamp>,
     max_nodes: usize,
     facts: BTreeMap<BoxKey, ActivityFacts>,
-    /// The place of each box that belongs to one.
+    /// The place that each box belongs to, if any.
     places: BTreeMap<Arc<str>, Arc<str>>,
     /// The place of each step run.
     firings: BTreeMap<u64, Arc<str>>,
@@ -193,7 +193,7 @@ impl RunDrawing {
             EventKind::EventUnhandled { event: kind, .. } => {
                 *self.unhandled.entry(kind.clone()).or_default() += 1;
             }
-            // A step may give its own events any name, but they have the step's path.
+            // An event about the run has no path. A step may give its own events any name, but they have its path.
             _ if event.path.is_empty() => self.run_event(event),
             _ => self.record_outbound_request(event),
         }
@@ -202,7 +202,7 @@ impl RunDrawing {
         }
     }
 
-    /// Records a request to an outside actor: a step may publish it, and so does the net for it.
+    /// Records a request to an outside actor. Either the step publishes it, or the net on behalf of the step.
     fn record_outbound_request(&mut self, event: &Event) {
         let kind = match &event.kind {
             EventKind::InputRequired { event: kind, .. } => Some(kind.clone()),
@@ -316,7 +316,7 @@ impl RunDrawing {
                 facts.record_event(token.clone());
                 facts.firing = key.0;
                 facts.worker = worker.map(u64::from).filter(|_| key.0.is_some());
-                // Queued tokens are served first.
+                // A queued token is taken before a new one, so each start takes one from the queue.
                 if let Some(queued) = self.queued.get_mut(&key.1) {
                     *queued = queued.saturating_sub(1);
                 }
@@ -324,7 +324,7 @@ impl RunDrawing {
                     self.fired(key, firing, token.clone().unwrap_or_default(), from.as_deref().unwrap_or_default());
                 }
             }
-            // The reason and time were reported before.
+            // The error and the time of the retry were reported before.
             EventKind::StepIdle { reason: IdleReason::Retry, .. } => facts.set_activity(ActivityState::Retrying),
             EventKind::StepIdle { .. } => facts.set_activity(ActivityState::Waiting),
             EventKind::StepRunning { .. } => facts.set_activity(ActivityState::Running),
@@ -480,7 +480,7 @@ impl RunDrawing {
     fn run_activity(&self, now: Timestamp) -> crate::NodeActivity {
         let mut whole = self.whole.to_activity(now, false);
         if whole.runs == 0 && !self.facts.is_empty() {
-            // Its start is no longer stored.
+            // The run's start event is no longer stored.
             whole.state = ActivityState::Running;
         }
         if let (Some(state), ActivityState::Running | ActivityState::Queued) = (self.state, whole.state) {
@@ -510,7 +510,7 @@ fn text_field(data: &Value, key: &str) -> Option<Arc<str>> {
     data.get(key).and_then(Value::as_str).map(Into::into)
 }
 
-/// Returns whether the step never ran; such a step is reported with the reason.
+/// Returns whether the step never ran: only the event of such a step has a reason.
 fn did_not_run(kind: &EventKind) -> bool {
     matches!(kind, EventKind::StepFailed { reason: Some(_), .. } | EventKind::StepSkipped { reason: Some(_), .. })
 }

@@ -26,7 +26,7 @@ pub(crate) fn paint(run: &RunDrawing) -> Drawing {
 struct RunPainter<'a> {
     run: &'a RunDrawing,
     passages: BTreeMap<&'a BoxKey, NodeActivity>,
-    /// The events define causes and effects; otherwise the plan does.
+    /// Arrows between steps come from the causes that events report; otherwise from the plan.
     by_cause: bool,
 }
 
@@ -52,7 +52,7 @@ impl<'a> RunPainter<'a> {
         (items, arrows)
     }
 
-    /// Returns a box for all tokens that wait for a worker of one step.
+    /// Returns one box per step that has tokens waiting for a worker.
     fn queued(&self, by_id: &BTreeMap<&str, &DrawingItem>) -> Vec<DrawingItem> {
         let waiting = self.run.queued.iter().filter(|(_, runs)| **runs > 0);
         let drawn = waiting.filter_map(|(place, runs)| {
@@ -70,7 +70,7 @@ impl<'a> RunPainter<'a> {
         self.run.facts.keys().filter(|(_, id)| is_place(id)).filter_map(|(firing, id)| Some(((*firing)?, id))).collect()
     }
 
-    /// Draws the reached items, in the order in which they were reached.
+    /// Draws the reached items in the order in which they were reached; those at the root are sorted by the caller.
     fn draw_items(&self, items: &[DrawingItem], firing: Option<u64>, at_root: bool) -> Vec<DrawingItem> {
         let mut drawn: Vec<DrawingItem> = items.iter().filter_map(|item| self.draw_item(item, firing)).collect();
         if !at_root {
@@ -79,7 +79,8 @@ impl<'a> RunPainter<'a> {
         drawn
     }
 
-    /// Draws a box that was reached, or that is on the way to one.
+    /// Draws a box if the run reached it, if it contains a drawn one, or if it is a choice or an event that leads to a
+    /// reached one.
     fn draw_item(&self, item: &DrawingItem, firing: Option<u64>) -> Option<DrawingItem> {
         let items = self.draw_items(&item.items, firing, false);
         let key = (firing, Arc::from(item.id.as_str()));
@@ -127,7 +128,7 @@ impl<'a> RunPainter<'a> {
         }
     }
 
-    /// Adds arrows from the events, and the outside actors.
+    /// Adds the arrows that events report, and the outside actors.
     fn causes(&self, root: &mut Vec<DrawingItem>, whole: &NodeActivity, arrows: &mut Vec<Arrow>) {
         let titles: BTreeMap<String, String> = root.iter().map(|item| (item.id.clone(), item.title.clone())).collect();
         let (mut starts, mut outside) = (false, BTreeSet::new());
@@ -151,7 +152,7 @@ impl<'a> RunPainter<'a> {
         for ((key, event), times) in &self.run.outbound_requests {
             arrows.push(cause_arrow(name(key), OUTSIDE.to_owned(), event, *times, false));
         }
-        // In the order of the target runs, not of their names.
+        // Sorted by the position of the target's box, not by its name.
         let place: BTreeMap<&str, usize> = root.iter().enumerate().map(|(at, item)| (&*item.id, at)).collect();
         arrows.sort_by_key(|arrow| {
             let [from, to] = [&arrow.from, &arrow.to].map(|id| place.get(&**id).copied());
@@ -183,7 +184,7 @@ impl<'a> RunPainter<'a> {
         }
     }
 
-    /// Returns the list that step runs belong to: a visible net is the box around them.
+    /// Returns the list that the boxes of step runs are added to: the content of the net's own box, if it has one.
     fn root<'b>(&self, items: &'b mut Vec<DrawingItem>) -> &'b mut Vec<DrawingItem> {
         let net = self.run.plan_drawing.net.as_ref().and_then(|net| net.id.as_ref());
         match items.iter().position(|item| net.is_some_and(|net| *item.id == **net)) {

@@ -105,7 +105,8 @@ fn ranks(after: &[Vec<usize>]) -> Vec<usize> {
     }
     let mut led_to = vec![false; after.len()];
     after.iter().flatten().for_each(|to| led_to[*to] = true);
-    // Nodes without incoming arrows come first: in a cycle the starting node matters.
+    // The search starts at nodes without incoming arrows: in a cycle, the starting node decides which arrow is the back
+    // edge.
     let begins = (0..after.len()).filter(|at| !led_to[*at]).chain(0..after.len());
     let (mut seen, mut ended, mut forward) = (vec![Seen::No; after.len()], Vec::new(), Vec::new());
     for begin in begins {

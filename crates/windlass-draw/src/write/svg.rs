@@ -7,11 +7,11 @@ use crate::text;
 /// Colour of arrows; boxes of a run have the colours of their state.
 const INK: &str = "#456";
 
-/// Number of lanes beside the boxes for arrows that go around, before lanes are shared.
+/// Number of lanes next to the boxes for arrows that go around them. Further arrows share the lanes.
 const LANES: u32 = 8;
 const LANE: f64 = 10.0;
 
-/// Maximum number of letters of a note in one line of the drawing.
+/// Maximum number of characters of a note in one line of the drawing.
 const MAX_NOTE_CHARS: usize = 120;
 
 pub(crate) fn write(drawing: &Drawing) -> String {
@@ -76,8 +76,8 @@ fn way_round(layout: &Layout<'_>, from: &LayoutFrame, to: &LayoutFrame) -> Optio
     (leads_back || reach > f64::MIN).then(|| reach.max(right))
 }
 
-/// Draws an arrow from the middle of one box to the middle of the other, or around beside them; returns its right
-/// edge.
+/// Draws an arrow from the middle of one box to the middle of the other, or around the boxes between; returns its
+/// right edge.
 fn draw_arrow(layout: &Layout<'_>, arrow: &Arrow, lanes: &mut u32, text: &mut String) -> f64 {
     let (Some(from), Some(to)) = (layout.frames.get(&*arrow.from), layout.frames.get(&*arrow.to)) else { return 0.0 };
     let dashes = if arrow.is_dashed() { " stroke-dasharray=\"5 4\"" } else { "" };

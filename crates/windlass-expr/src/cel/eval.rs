@@ -91,7 +91,8 @@ impl<'a> CelEvaluator<'a> {
         self.spend(bytes as u64 / 1_000)
     }
 
-    /// Charges the cost of creating a string of the given length, and rejects one that is too large before it is created.
+    /// Charges the cost of creating a string of the given length, and rejects one that is too large before it is
+    /// created.
     pub(crate) fn charge_created(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.meter.check_size(bytes)?;
         self.meter.spend(bytes as u64 / 32)?;

@@ -17,7 +17,7 @@ use super::value::{CelType, CelValue};
 /// The maximum size of a compiled pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 512 * 1024;
 
-/// The maximum number of problems that are reported.
+/// The maximum number of problems that are reported: authors would not read more.
 const MAX_PROBLEMS: usize = 50;
 
 /// A node, and the type of its value if that is certain.

@@ -5,7 +5,7 @@
 //!   text.
 //! - A missing name or property is an error that lists the existing ones, unless `default` or `is defined` handles
 //!   it. Null counts as existing. In a loop's own condition a missing value is null; a guard reports
-//!   [`windlass_value::EvalErrorKind::Missing`], which means no.
+//!   [`windlass_value::EvalErrorKind::Missing`], which counts as false.
 //! - Filters, tests, functions and methods are looked up when a template is compiled. Nothing reads a clock or is
 //!   random: `now()` and `uuid()` derive from the tick.
 //! - Values enter the engine by reference and return without loss; stored values are loaded on access. Steps, items

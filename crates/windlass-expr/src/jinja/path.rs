@@ -83,8 +83,8 @@ impl JinjaPath {
         Ok(data.unwrap_or(value))
     }
 
-    /// Resolves a step that the result itself lacks: for a reply, its `body`, which is an alias of `data`, and the body's
-    /// properties; for rows, the columns, if there is exactly one row.
+    /// Resolves a step that the result itself lacks: for a reply, its `body`, which is an alias of `data`, and the
+    /// body's properties; for rows, the columns, if there is exactly one row.
     fn through_result(
         &self,
         value: &Value,

@@ -4,9 +4,9 @@
 //!   the run, the step and the loop iteration. `iter` also has the item under its own name, `index` and `count`.
 //! - Names that the position of an expression defines: `args`, `outcome`, `output`, `event`, `_prev`, `_task`,
 //!   `_attempt`, `_visit`, … `error` is missing when nothing failed, `response` (the body) is missing when something
-//!   failed; `result` is the latest result; `this` is all of it: `{status, data, error, meta}`. `output` is the
-//!   result, with `status`, `data`, `error`, `meta` and the tool's facts next to its own properties. `input` is an
-//!   alias of `args`, `step` of `vars`. See `outcome`.
+//!   failed; `result` is the latest result; `this` is the whole outcome: `{status, data, error, meta}`. `output` is the
+//!   result, with `status`, `data`, `error`, `meta` and the tool's details (`http`, `pg`, `py`) next to its own
+//!   properties. `input` is an alias of `args`, `step` of `vars`. See `outcome`.
 //! - `_loop.index`, `_loop.count`, `loop_index`, `execution_id` (`job.uuid`), `parent_execution_id`, `trace_id`,
 //!   `catalog_id`, `payload`.
 //! - Any other name, in this order: the iteration's variables and its item, values that the step's tasks wrote under
@@ -148,7 +148,7 @@ pub(super) fn root_value(
             Some(Value::object([("uuid", id.clone()), ("id", id)]))
         })),
         (PathRoot::Payload, _) => whole(lookup_bare_name(name, scope).or_else(|| Some(scope.run().input.clone()))),
-        // A name that the position defines takes precedence over the name of the author.
+        // A value that the position of the expression defines takes precedence over the author's value of that name.
         (PathRoot::Error, _) if outcome::is_available(scope) => whole(outcome::error(scope)),
         (PathRoot::Error, _) => whole(lookup_bare_name(name, scope)),
         (PathRoot::Response, _) => outcome::response(scope).or_else(|| whole(own_or_last(name, scope))),

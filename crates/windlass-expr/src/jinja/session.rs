@@ -20,7 +20,7 @@ pub(super) struct EvalSession {
     pub now: Timestamp,
     seed: u64,
     draws: AtomicU64,
-    /// The fuel has run out. The engine may treat the error as a value and continue.
+    /// Set when the fuel has run out: the engine may treat that error as a value and continue.
     out_of_fuel: AtomicBool,
     blobs: Mutex<Blobs>,
 }

@@ -32,7 +32,7 @@ pub use loops::SqlLoop;
 /// One statement, without its semicolon.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SqlStatement {
-    /// A Jinja source: plain text, except for the parts marked as raw.
+    /// The statement as a Jinja source: the only templates left in it are those marked as raw.
     pub sql: String,
     /// Templates for `$1`, `$2`, …
     pub params: Vec<SqlParam>,
@@ -422,8 +422,8 @@ impl Splitter<'_> {
         }
     }
 
-    /// Binds the whole literal as one value that Jinja concatenates. The database then infers its type from the context,
-    /// as it does for a literal, instead of treating it as text.
+    /// Binds the whole literal as one value that Jinja concatenates. The database then infers its type from the
+    /// context, as it does for a literal, instead of treating it as text.
     fn concat_in_template(&mut self, parts: &[Item], quoted: impl Fn(&str) -> String) -> String {
         let (mut texts, mut literal) = (Vec::new(), String::new());
         let mut range: Option<Range<usize>> = None;

@@ -129,7 +129,7 @@ fn single_expression<'a, 'b>(statements: &'b [Stmt<'a>], blank: impl Fn(&str) ->
     for statement in statements {
         match statement {
             Stmt::EmitRaw(raw) if found.is_some() && blank(raw.raw) => {}
-            // Before the expression, blanks are ignored only where a condition ignores them.
+            // Spaces before the expression are ignored only in conditions, where `blank` accepts a space.
             Stmt::EmitRaw(raw) if blank(" ") && blank(raw.raw) => {}
             Stmt::EmitExpr(emit) if found.is_none() => found = Some(&emit.expr),
             _ => return None,

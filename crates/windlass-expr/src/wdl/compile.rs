@@ -21,7 +21,8 @@ use super::variable::VariableName;
 /// The fuel for folding a constant; a more expensive one is left to evaluation.
 const FOLD_FUEL: u64 = 10_000;
 const MAX_FOLD_BYTES: usize = 65_536;
-/// A larger constant is computed in a run, within the run's limits.
+/// The maximum number of range items and of XML nodes in a folded constant; a larger one is computed at run time,
+/// within the limits of the run.
 const MAX_FOLD_ITEMS: u32 = 100;
 
 #[derive(Default)]

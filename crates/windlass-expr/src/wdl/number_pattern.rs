@@ -152,7 +152,8 @@ fn parse_section(pattern: &str) -> Option<Section> {
     while let Some(c) = letters.next() {
         match c {
             '0' | '#' => {
-                // A comma between digits groups; each comma after the last digit before the decimal point divides by a thousand.
+                // A comma between digits groups; each comma after the last digit before the decimal point divides by a
+                // thousand.
                 section.grouped |= commas > 0;
                 commas = 0;
                 if c == '0' {

@@ -108,8 +108,8 @@ fn by_name(path: &WdlPath, step: &WdlStep, context: &mut WdlContext, current: &V
     }
 }
 
-/// Resolves `body/items/0/id`, a notation of the designers: one part after the other, numbers index arrays. Returns
-/// None if a part does not exist.
+/// Resolves `body/items/0/id`, a notation that the Logic Apps designer writes: one part after the other, numbers index
+/// arrays. Returns None if a part does not exist.
 fn by_slash_path(context: &mut WdlContext, start: &Value, name: &str) -> Result<Option<Value>, EvalError> {
     if !name.contains('/') {
         return Ok(None);

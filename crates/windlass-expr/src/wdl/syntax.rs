@@ -415,7 +415,8 @@ impl Parser<'_> {
         let (mut end, mut digit_count, mut float) = (whole_end, whole_end - signed, false);
         if bytes.get(end) == Some(&b'.') {
             let fraction_end = digits(end + 1);
-            // `1.name` would be navigation on a number: only digits, or the end of the number, make it a float.
+            // A point always makes it a float, also without digits after it (`1.`). `1.name`, navigation on a number,
+            // is rejected below.
             digit_count += fraction_end - (end + 1);
             (end, float) = (fraction_end, true);
         }

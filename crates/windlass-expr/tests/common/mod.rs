@@ -7,8 +7,8 @@
 //!   `absent` a stored value whose blob is not loaded
 //! - nodes: `http` succeeded {"statusCode":200,"body":{"items":[{"id":1},{"id":2}],"status":"done"}}, `compose` 42,
 //!   `broken` failed {"code":"Timeout","message":"too late"}, `passed` skipped, `large` the stored object,
-//!   `scope` whose children are `http` and `broken`; `form`, `binaryform`, `formdata`, `parts`, `multipart` and `image`,
-//!   whose bodies are forms, see below
+//!   `scope` whose children are `http` and `broken`; `form`, `binaryform`, `formdata`, `parts`, `multipart` and
+//!   `image`, whose bodies are forms, see below
 //! - loops that have ended: `until` and `never` with the last iteration's records; `foreach`, `emptyforeach` and
 //!   `longforeach` (stored) with every iteration's; `mixed` with one entry that is listed and one that is not;
 //!   `plain` with none. Inside them: `last`, `neverinside`, `each`, `none`, `long`, `deep`, and `skippedloop` in a loop

@@ -54,7 +54,7 @@ impl NoetlCompiler<'_> {
         Some(TaskWork::Call { definition, input })
     }
 
-    /// Adds the input of a child run. Its values are those of a run, so no secret in them is opened.
+    /// Adds the input of a child run. It becomes data of that run, so no secret reference in it is opened.
     pub(crate) fn child_input(&mut self, node: &SyntaxNode) -> ExprId {
         if self.deferred_inputs.is_some() { self.input(node) } else { self.value(node) }
     }

@@ -23,7 +23,8 @@ use crate::concerns;
 pub trait RunDecorator: Send {
     /// Returns the time of the next tick, given the engine's time. The control loop never lets a run's time go back.
     ///
-    /// Timers wait by the difference between both times. A run that was evicted is reloaded by the engine's time.
+    /// The engine shifts the run's timers by the difference between both times. An evicted run is reloaded by the
+    /// engine's own time.
     fn get_now(&mut self, now: Timestamp) -> Timestamp {
         now
     }

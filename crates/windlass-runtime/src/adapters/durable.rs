@@ -14,7 +14,8 @@ use crate::blobs::BlobCache;
 use crate::codec::{self, TickEntry};
 use crate::concerns;
 
-/// The maximum delay between a tick and the publication of its events, and therefore its commit.
+/// The maximum delay between a tick and the publication of its events. Events are published after the commit, so
+/// this bounds the delay of the commit too.
 const MAX_EVENT_DELAY: Duration = Duration::from_millis(50);
 
 pub(crate) struct DurableAdapter<A> {
@@ -63,7 +64,8 @@ impl<A: Adapter> DurableAdapter<A> {
         let body = codec::encode(&entries);
         self.bytes += body.len() as u64;
         let snapshot = self.snapshot_if_due(state);
-        // After a crash the replay produces the iterations since the newest snapshot again: none may be older.
+        // After a crash the replay reproduces only the iterations since the newest snapshot, so a snapshot is written
+        // together with all buffered iterations.
         let (iterations, iteration_trims) =
             match snapshot.is_some() || state.result().is_some() || self.iterations.is_due() {
                 true => self.iterations.take(&self.outbox.options.limits),
@@ -91,7 +93,8 @@ impl<A: Adapter> DurableAdapter<A> {
         self.last_snapshot = (state.ticks, state.iterations);
         self.bytes += body.len() as u64;
         if self.bytes > self.outbox.options.limits.max_journal_bytes {
-            // All but the newest retained snapshot, and the journal before it, may be deleted.
+            // The previous snapshot and the journal from there on are kept. Older snapshots and the journal before it
+            // may be deleted.
             self.trim_before = self.snapshots.last().copied();
             self.snapshots.clear();
             self.bytes = body.len() as u64;

@@ -24,7 +24,8 @@ use crate::workers::RunWorkers;
 /// The maximum number of ticks taken in one batch; the rest stays queued.
 const TICK_BATCH_SIZE: usize = 1_024;
 
-/// The maximum delay for noticing a time that came earlier than the system's sleep indicates.
+/// The interval at which a waiting run checks its timer against the clock: the maximum delay after the clock was set
+/// forward or the machine has slept.
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]

@@ -42,8 +42,8 @@ impl ReplayAdapter {
         self.entries.get(self.reduced).map(|entry| &entry.tick)
     }
 
-    /// Returns the next ticks up to the next `Proceed`, which the loop produces by itself. While it computes, it
-    /// already has that tick.
+    /// Returns the next ticks up to the next `Proceed`, which the loop produces by itself. `proceeds`: the loop is
+    /// computing and already has the `Proceed` that may come first.
     fn next(&mut self, proceeds: bool) -> NextInput {
         self.handed = self.handed.max(self.reduced).min(self.entries.len());
         let begun = self.handed;
@@ -108,7 +108,7 @@ impl Journal for ReplayAdapter {
         self.reduced += 1;
         let Some(entry) = self.entries.get(at) else {
             if matches!(tick.kind, TickKind::Proceed) {
-                // The list was cut where the loop had more to compute.
+                // The recorded ticks end where the loop has more to compute. That is no divergence.
                 return;
             }
             return self.record_divergence(format!("the journal has no tick {} ({})", state.ticks, tick.kind.name()));

@@ -45,7 +45,7 @@ pub(super) struct RunOutbox {
     lists_waits: bool,
     /// The time at which the store would wake the run, if it is known.
     timer: Option<Option<Timestamp>>,
-    /// The change count of the run's forms that the store has, if it has all of them.
+    /// The change count (`state.forms.changes`) of the forms in the store. `None`: the store may lack open forms.
     forms: Option<u64>,
     /// Messages for other runs that are part of the next commit.
     messages: Vec<InboxRow>,
@@ -272,7 +272,7 @@ impl RunOutbox {
     }
 }
 
-/// The minimum delay that is listed: a shorter one is not worth two changes of the row.
+/// A run that waits for a longer time is listed as waiting. A shorter wait is not worth two changes of the row.
 const MIN_LISTED_DELAY: Duration = Duration::from_secs(10);
 
 /// Returns the status under which a run is listed while it is in memory. With `lists_waits`, also whether it waits

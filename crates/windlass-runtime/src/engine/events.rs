@@ -75,7 +75,8 @@ impl EventFeed {
         self.live.get_or_init(|| broadcast::channel(MAX_LIVE_BACKLOG).0).subscribe()
     }
 
-    /// Publishes an event: the only way an event leaves a run. It is as durable as the run's events ever are.
+    /// Publishes an event: the only way an event leaves a run. An event of a durable run is already in the store,
+    /// unless a decorator has added it.
     pub(crate) fn publish(&self, event: Event) {
         if let Some(live) = self.live.get().filter(|live| live.receiver_count() > 0) {
             // A subscriber that has just gone misses nothing.

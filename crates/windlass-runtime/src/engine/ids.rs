@@ -3,7 +3,7 @@
 use crate::clock::real_now;
 
 /// Reports whether a run may have this id. Ids appear in paths, commands and keys, so blanks and characters that
-/// could be hidden are not allowed. `last` means the newest run.
+/// could be hidden are not allowed. Some names are reserved: `last` means the newest run.
 pub fn is_run_id(id: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
     !id.is_empty() && id.len() <= 128 && !matches!(id, "last" | "changes" | "." | "..") && id.chars().all(plain)

@@ -38,14 +38,16 @@ const MAX_POSTPONE_DELAY: Duration = Duration::from_secs(300);
 /// The kind of the records that count how often a run was taken over from a dead process.
 const CRASH_RECORD_KIND: &str = "recovery";
 
-/// A run that has advanced by this many ticks since has made progress. A recovery alone adds one or two.
+/// A run that has advanced by this many ticks since its crash record began has made progress. A recovery alone adds
+/// one or two.
 const PROGRESS_TICKS: u64 = 8;
 
 /// The number of consecutive crashes that make a run a suspect, and the number after which it is quarantined.
 const SUSPECT_AFTER: u32 = 3;
 const QUARANTINE_AFTER: u32 = 6;
 
-/// A process that survives a run for this long was not killed by it.
+/// A process that survives a run for this long was not killed by it: `STABLE_AFTER` for ordinary runs, `PROBATION`
+/// for a group of suspects.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 const PROBATION: Duration = Duration::from_secs(2);
 
@@ -80,7 +82,7 @@ pub(super) fn max_load_concurrency() -> usize {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct CrashRecord {
     times: u32,
-    /// The run's tick count at the last takeover.
+    /// The run's tick count at the first of these takeovers.
     ticks: u64,
 }
 

@@ -119,7 +119,7 @@ impl EngineInner {
         self.reloading.lock().unwrap_or_else(PoisonError::into_inner).contains(run)
     }
 
-    /// Loads a run without a live owner and resumes it. The guard is taken when the run is in memory.
+    /// Loads a run without a live owner and resumes it. `guard` is moved into the run when its loop is launched.
     async fn claim_and_reload(
         self: &Arc<Self>,
         run: &Arc<str>,
@@ -227,8 +227,8 @@ impl EngineInner {
         Ok(ReplayedRun { program, image, options: how, reused })
     }
 
-    /// Reports whether only this engine has had the run since it was evicted, and no job was running then. Its time has
-    /// continued, including that of its timeout; a restart would not count it.
+    /// Reports whether only this engine has owned the run since it was evicted, and no job was running then. The time
+    /// since the eviction then counts towards the run's timeout; a `Restart` tick would exclude it.
     fn was_idle_since_eviction(&self, run: &str, owner_epoch: u64, state: &State) -> bool {
         let evicted_epoch = self.runs().get(run).and_then(|tracked| tracked.evicted_epoch);
         state.is_quiet() && evicted_epoch.is_some_and(|before| before + 1 == owner_epoch)

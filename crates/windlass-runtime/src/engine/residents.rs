@@ -179,7 +179,7 @@ impl EngineInner {
             let exit = super::quarantine::catch_panic(&run, looping.run()).await;
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
             let error = engine.on_loop_exit(&run, owner_epoch, &mailbox, waiting, exit);
-            // The next caller finds nothing left of this one.
+            // Released last: the next caller that loads the run must find nothing left over from this loop.
             drop_reload_guard(&reload_guard);
             error
         };
@@ -382,9 +382,9 @@ impl EngineInner {
         });
     }
 
-    /// Reports whether an error waits for an operator. An operator may resume a quarantined child, and its parent keeps
-    /// waiting for it: an engine that adopts all runs of a store keeps both. A process that has only these runs ends
-    /// with the error.
+    /// Reports whether the parent of a child with this error keeps waiting until an operator resumes the child. That
+    /// applies to an engine that adopts all runs of its store. A process that has only these runs stops the parent with
+    /// the error.
     fn needs_operator(&self, error: &RuntimeError) -> bool {
         self.adopt && (error.needs_newer() || error.is_poison() && !matches!(error, RuntimeError::Plan(_)))
     }

@@ -88,8 +88,8 @@ pub fn newest_event(store: &dyn StoreRead, row: &RunRow) -> Result<u64, StoreErr
     Ok(0)
 }
 
-/// Returns the number of an event before a time, close to the first one at or after it. A binary search over the
-/// journal, whose times only grow.
+/// Returns the number of an event before `time` that is close to the first event at or after `time`. This is a binary
+/// search over the journal, whose times only grow.
 pub fn last_before(store: &dyn StoreRead, row: &RunRow, time: Timestamp) -> Result<u64, RuntimeError> {
     let (mut low, mut high) = (0, newest_event(store, row)?);
     while low < high {
@@ -105,7 +105,8 @@ pub fn last_before(store: &dyn StoreRead, row: &RunRow, time: Timestamp) -> Resu
     Ok(low)
 }
 
-/// Returns the event as an object of the contract: the five fixed fields, then the event's own fields beside them.
+/// Returns the event as an object of the public contract: the five fixed fields, then the event's own fields at the
+/// same level.
 pub fn event_value(run: &str, event: &StoredEvent) -> Value {
     match event {
         StoredEvent::Event(event) => event_with_run_hints(run, event),

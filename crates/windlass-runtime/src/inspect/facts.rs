@@ -14,7 +14,8 @@ use crate::{FinalReport, RuntimeError};
 /// The maximum number of event pages searched for a loop's start: the number is not worth a longer wait.
 const MAX_SCANNED_PAGES: usize = 4;
 
-/// More iterations than ever run concurrently: the cancelled ones are among the last of this number.
+/// The number of last iterations that are searched for cancelled ones: only iterations that run when the loop ends
+/// are cancelled. Of a loop with a higher concurrency (`max_loop_concurrency`), some may be missed.
 const MAX_TRAILING_ITERATIONS: u64 = 256;
 
 #[derive(Clone, Copy, Default)]

@@ -21,7 +21,7 @@ impl StoredRun {
     pub fn load(store: &dyn Store, row: RunRow, program: Arc<Program>) -> Result<StoredRun, RuntimeError> {
         let attempt = || recovery::load(store, &row.run, &program, row.created_at);
         let image = attempt().or_else(|_| attempt())?;
-        // If the run has ended since the row was read, both show it or neither.
+        // Read again after the state: a row that is older than the state could show a run as open that has ended.
         let row = store.run(&row.run)?.unwrap_or(row);
         Ok(StoredRun { row, program, image })
     }

@@ -14,8 +14,9 @@ use crate::{FinalReport, RuntimeError};
 /// iterations and all of them are unpacked.
 const INITIAL_ROW_BATCH_SIZE: u32 = 2;
 
-/// More iterations than ever run concurrently: the reason for a loop's end and the iterations it cancelled are among
-/// the last of this number.
+/// The number of last iterations that are searched for the reason of a loop's end and for cancelled iterations: only
+/// iterations that run when the loop ends are cancelled. Of a loop with a higher concurrency
+/// (`max_loop_concurrency`), some may be missed.
 const MAX_TRAILING_ITERATIONS: u64 = 256;
 
 /// A page of a loop's iterations, in order.

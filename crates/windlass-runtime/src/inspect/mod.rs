@@ -51,7 +51,7 @@ pub fn undelivered_signal_note(
     }
 }
 
-/// Returns the error with this run's id in its hint: the engine writes `RUN`.
+/// Returns the error with this run's id in its hint, in place of the placeholder `RUN`.
 pub fn with_run_hint(error: ErrorInfo, run: &str) -> ErrorInfo {
     let hint = error.hint.as_ref().map(|hint| fill_run_id(hint, run).into());
     ErrorInfo { hint, ..error }

@@ -138,7 +138,8 @@ pub(crate) async fn answer(
     extract::Json(given): extract::Json<ApprovalAnswer>,
 ) -> Result<(StatusCode, axum::Json<ControlResponse>), ApiProblem> {
     let repeat_mark = key.map(|key| repeat_mark(&allowed.identity, &key, &name, &given.data));
-    // Checked before looking up the approval: it may be asked again, and this call does not answer the new one.
+    // Checked before looking up the approval: the run may have asked again since, and a repeated call must not answer
+    // the new approval.
     if is_repeat(&app, &run, repeat_mark.as_ref()).await? {
         return Ok(accepted(run, "repeated"));
     }

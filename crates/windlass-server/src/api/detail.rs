@@ -215,7 +215,8 @@ fn open_detail(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -
     })
 }
 
-/// Returns the newest program of the definition, whose concurrency limits apply.
+/// Returns the program of the definition's current version, whose concurrency limits apply; the run's own program if
+/// the definition was removed.
 fn newest_program(app: &App, row: &RunRow, run_program: &Arc<Program>) -> Result<Arc<Program>, ApiProblem> {
     match app.definitions.get(&row.definition) {
         Some(definition) => Ok(app.engine.program(&definition.current.plan())?),

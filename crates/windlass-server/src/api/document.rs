@@ -36,7 +36,7 @@ pub(crate) fn finish(mut document: OpenApi) -> OpenApi {
         response.content.insert(PROBLEM.to_owned(), problem.into());
         components.responses.insert(name.to_owned(), response.into());
     }
-    // OpenAPI has no syntax for the rest of a path.
+    // OpenAPI has no syntax for a parameter that matches the rest of a path (`{*name}`).
     document.paths.paths = std::mem::take(&mut document.paths.paths)
         .into_iter()
         .map(|(path, item)| (path.replace("{*", "{"), item))

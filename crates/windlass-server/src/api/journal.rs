@@ -19,7 +19,7 @@ use crate::{ApiProblem, App};
 const DEFAULT_TICKS: u32 = 100;
 const MAX_TICKS: u32 = 1_000;
 
-/// Journal rows read per page.
+/// Journal rows per read of the store; a page may take several reads.
 const ROW_PAGE_SIZE: u32 = 64;
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -261,7 +261,7 @@ pub(crate) async fn iterations(
 /// usually occur at few positions, so each is looked up once.
 struct IterationLocations<'a> {
     plan: Option<&'a Plan>,
-    /// Without the suffix of a loop that was entered before.
+    /// The loop's path, without the `~` suffix of a loop that is entered repeatedly.
     path: &'a str,
     path_style: IterationPath,
     positions: HashMap<String, Option<Value>>,

@@ -171,7 +171,7 @@ pub(crate) async fn start(
     let status = match (handle.ended(), handle.created) {
         (Some(report), _) => report.status.as_str(),
         (None, true) => RunStatus::Running.as_str(),
-        // It may be waiting or paused since.
+        // The run existed before this call and may be waiting or paused by now.
         (None, false) => {
             let run = run.clone();
             app.read_store(move |app| Ok(find_run(app, &run)?.status.as_str())).await?
@@ -255,7 +255,7 @@ async fn find_repeated_start(app: App, repeat: RepeatedStart) -> Result<Option<R
     let Some((row, version)) = found.await? else { return Ok(None) };
     if let Some(ms) = wait_ms {
         let options = RunStartOptions { id: Some(row.run.to_string()), watch: false, ..RunStartOptions::default() };
-        // A process that cannot wait for the run returns its current status.
+        // If this process cannot wait for the run, the response has the run's current status.
         if let Ok(handle) = app.engine.start(row.plan, input, options).await {
             return wait_for_end(app, handle, ms, version, Vec::new()).await.map(Some);
         }

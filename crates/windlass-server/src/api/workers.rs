@@ -36,7 +36,7 @@ pub(crate) async fn lease(
             ApiProblem::bad_request(format!("a worker has at most {max_entries} tools and labels")).hint(MORE_ENTRIES)
         );
     }
-    // They are stored for as long as the worker is known.
+    // The server keeps these texts for as long as it knows the worker.
     let labels = request.labels.iter().flat_map(|(name, value)| [name.len(), value.len()]);
     let longest =
         request.tools.iter().map(String::len).chain(labels).chain([request.name.len()]).max().unwrap_or_default();

@@ -109,7 +109,8 @@ fn is_zero(bytes: &u64) -> bool {
     *bytes == 0
 }
 
-/// The audit log. The default writes nothing, for tests.
+/// The audit log, written before a changing call is answered. The default writes nothing, for servers that keep
+/// nothing on disk and for tests.
 #[derive(Default)]
 pub struct AuditLog {
     writer: Option<AuditWriter>,
@@ -200,7 +201,7 @@ impl AuditLog {
         self.begin_write(line).number().await.is_some()
     }
 
-    /// Writes that a call with a line has failed. Returns true when that is on disk.
+    /// Writes that a call which already has a line has failed. Returns true when this is on disk.
     pub(crate) async fn write_outcome(&self, line: u64, status: u16) -> bool {
         self.begin_record(&AuditOutcome { at: real_now(), line, status }).number().await.is_some()
     }

@@ -60,11 +60,11 @@ pub(crate) fn mark_authorized(parts: &Parts) {
     }
 }
 
-/// Records the same, and the declaration of the route for metrics and the audit log.
+/// Like [`mark_authorized`]; also records the route's access rule, for metrics and the audit log.
 pub(crate) fn mark_authorized_as(parts: &Parts, declared: AccessRule) {
     mark_authorized(parts);
     if let Some(auth) = parts.extensions.get::<AuthContext>() {
-        // A nested authorisation type declares the same again.
+        // Already set if one authorisation type extracts another: both declare the same rule.
         let _ = auth.0.declared.set(declared);
     }
 }
@@ -83,7 +83,7 @@ pub(crate) fn mark_signed(parts: &Parts) {
     }
 }
 
-/// Records that a delivery is accepted, whatever the proof.
+/// Records that a delivery is accepted, whichever way it was authenticated.
 pub(crate) fn mark_admitted(parts: &Parts) {
     if let Some(auth) = parts.extensions.get::<AuthContext>() {
         auth.0.admitted.store(true, Ordering::Relaxed);

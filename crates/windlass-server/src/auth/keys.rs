@@ -107,7 +107,8 @@ impl fmt::Debug for TokenIndex {
 }
 
 impl TokenIndex {
-    /// Creates an index with one admin token and without a store, for tests.
+    /// Creates an index with at most one admin token and without a store, for servers that keep nothing on disk and for
+    /// tests.
     pub fn with_token(token: Option<String>) -> TokenIndex {
         let mut tokens = HashMap::new();
         if let Some(token) = token {

@@ -38,7 +38,7 @@ pub struct ApiToken {
     /// Accurate to one hour.
     #[serde(default, with = "optional_rfc3339", skip_serializing_if = "Option::is_none")]
     pub last_used: Option<Timestamp>,
-    /// Name of the token that created it.
+    /// Id of the token that created it; `server` for the first token, `program` for a token from `windlass token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
 }
@@ -87,7 +87,7 @@ impl TokenSecret {
     }
 }
 
-/// It is not written into anything by accident.
+/// Hides the secret, so that no debug output contains it by accident.
 impl std::fmt::Debug for TokenSecret {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Secret(…)")

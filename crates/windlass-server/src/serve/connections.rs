@@ -31,7 +31,7 @@ use crate::auth::Peer;
 use crate::problem::codes;
 use crate::{ApiProblem, App};
 
-/// Minimum buffer size: twice the default maximum size of a request head.
+/// Lower bound of the maximum buffer size: twice the default maximum size of a request head.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Maximum number of unsent response bytes in the kernel, which would otherwise buffer megabytes for a slow reader.

@@ -1,4 +1,4 @@
-//! Encoded events in both formats at once: a line of NDJSON is part of the same event for SSE.
+//! Events encoded once for both formats: the NDJSON line of an event is a part of its SSE message.
 
 use std::sync::Arc;
 

@@ -89,7 +89,8 @@ impl EventTail {
         })
     }
 
-    /// Returns the end message of a run that has ended. A stream without following an unfinished run has none.
+    /// Returns the end message with the run's status. A stream that stops at the newest event of an unfinished run has
+    /// none.
     async fn end(&mut self) -> Option<Bytes> {
         self.done = true;
         let run = self.run.clone();
@@ -128,7 +129,8 @@ impl ByteSource for EventTail {
                     Ok(None) | Err(_) => return None,
                 },
                 NextEvents::Ended(StreamEnd::Ended) => return self.end().await,
-                // The layer that ends all streams at shutdown sends the notice here as well.
+                // Stays pending: at shutdown the outer layer sends the closing notice and ends this stream with all
+                // others.
                 NextEvents::Ended(StreamEnd::Lost) if self.app.is_draining() => std::future::pending().await,
                 NextEvents::Ended(StreamEnd::Lost) => return None,
                 NextEvents::Nothing => {

@@ -77,7 +77,7 @@ impl RunTraces {
     /// Sends the queued runs within the timeout.
     pub async fn stop(mut self, timeout: Duration) {
         self.listen_task.abort();
-        // The queue ends when the listener does.
+        // Without the listener the queue is closed, so the task ends after the runs that are queued now.
         let _ = tokio::time::timeout(timeout, &mut self.send_task).await;
         self.send_task.abort();
     }

@@ -5,7 +5,8 @@ use windlass_core::ServerLimits;
 use windlass_triggers::Schedule;
 use windlass_value::Timestamp;
 
-/// Maximum number of times that are scanned one by one; beyond it, the scan starts later.
+/// Maximum number of due times that are scanned one by one. If there are more, the scan covers only the last day, hour
+/// or minute.
 const MAX_TIMES_SCANNED: usize = 10_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
@@ -16,7 +17,7 @@ pub(crate) enum CatchUp {
     /// Fires for the newest missed time.
     #[default]
     Last,
-    /// Fires for all missed times, at most the newest hundred.
+    /// Fires for all missed times, at most for the newest `max_catch_up_runs` (100 by default).
     All,
 }
 

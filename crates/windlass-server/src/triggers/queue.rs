@@ -250,7 +250,8 @@ pub async fn watch_run_changes(app: App) {
         let _ = match change {
             Ok(change) => handle_change(&app, change.run, change.status).await,
             Err(RecvError::Lagged(_)) => {
-                // Resubscribe: the store has the missed changes, and reading the backlog would only fall further behind.
+                // Resubscribe: the store has the missed changes, and reading the backlog would only fall further
+                // behind.
                 changes = changes.resubscribe();
                 reload_all(&app).await
             }

@@ -40,7 +40,7 @@ impl Drop for TriggerPollGuard {
     }
 }
 
-/// The result of a due time.
+/// The result of handling one due time.
 enum FiringResult {
     Started {
         runs: Vec<String>,
@@ -103,7 +103,8 @@ impl TriggerScheduler {
             });
             next = next.into_iter().chain(due).min();
         }
-        // Poll slots are limited: triggers that have waited longest go first, so that slow services cannot occupy all slots.
+        // Poll slots are limited: triggers that have waited longest go first, so that slow services cannot occupy all
+        // slots.
         polling.sort_by_key(|(due, _)| *due);
         polling.into_iter().for_each(|(_, one)| self.spawn_poll(one, now));
         next

@@ -110,7 +110,8 @@ pub(crate) fn verify(
             if !verify_mac(secret.as_bytes(), &[body], &mac) {
                 return Err(SignatureError::Wrong("`X-Hub-Signature-256` does not match the body and the secret"));
             }
-            // The id is not signed, but equal bodies are not necessarily the same delivery, and there is nothing better.
+            // The id is not signed, but equal bodies are not necessarily the same delivery, and there is nothing
+            // better.
             Ok(match single_header(headers, "x-github-delivery") {
                 Some(id) => VerifiedDelivery { delivery: format!("github:{id}") },
                 None => VerifiedDelivery { delivery: format!("github-mac:{given}") },
@@ -132,7 +133,7 @@ fn parse_signatures(text: &str) -> Vec<Vec<u8>> {
     given.filter_map(|text| STANDARD.decode(text).ok()).take(MAX_SIGNATURES).collect()
 }
 
-/// Returns the id that an unsigned delivery gives itself.
+/// Returns the delivery id that an unsigned delivery states in its headers.
 pub(crate) fn unsigned_delivery_id(headers: &HeaderMap) -> Option<String> {
     let names = ["idempotency-key", "webhook-id", "x-windlass-delivery", "x-github-delivery"];
     // Prefixed, so that an unsigned delivery cannot take the name of a signed one.

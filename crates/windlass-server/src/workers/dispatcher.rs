@@ -96,7 +96,7 @@ pub(super) struct LeasePoll {
     pub wake: Arc<Notify>,
     /// The poll was woken for a job and has not checked the queue yet.
     pub woken: bool,
-    /// The worker has been silent for too long since: a job given to this request might reach no one.
+    /// The worker has been silent for too long since it sent this request: a job in the response might not reach it.
     pub is_abandoned: bool,
 }
 

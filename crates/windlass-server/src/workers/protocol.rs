@@ -222,7 +222,7 @@ impl Dispatcher {
         let (Some(away), Some(result)) = (entry.away, entry.result) else { return Err(ReportRejection::Stale) };
         // The worker keeps its slot until it is known whether it continues.
         state.reported.insert(id.clone(), PendingReport { worker: worker_key.clone(), lease_epoch, next_epoch: None });
-        // `away` reports it when the run has just been evicted.
+        // Fails if the run has just been evicted; waiting for `away` reports that.
         let _ = result.send(outcome);
         Ok(AcceptedReport::Now(away))
     }
@@ -276,7 +276,7 @@ enum AcceptedReport {
 /// The status of a lease that a worker names.
 enum LeaseStatus {
     Owned,
-    /// It is not leased, and is the work that this worker has been doing.
+    /// The job is not leased now, and it is the same work that this worker has been doing.
     Reclaimable(u32),
     Reporting,
     OwnedByOther,
@@ -459,10 +459,11 @@ impl Drop for PresenceGuard<'_> {
 /// First segments of the event types that tools of agents publish. A remote worker may run such a tool.
 const TOOL_EVENT_PREFIXES: [&str; 2] = ["agent", "coordinator"];
 
-/// First segment of the names of triggers' records, which readers see beside events.
+/// First segment of the names of trigger log entries, which readers see beside events.
 const TRIGGER_PREFIX: &str = "trigger";
 
-/// Returns whether a type lies in the engine's namespace: it begins as a type does that the engine defines.
+/// Returns whether a type lies in the engine's namespace: it has the same first segment as a type that the engine
+/// defines.
 pub(crate) fn is_engine_event(kind: &str) -> bool {
     let prefix = first_segment(kind);
     prefix == TRIGGER_PREFIX || EventKind::TYPES.iter().any(|defined| first_segment(defined) == prefix)
@@ -472,8 +473,8 @@ fn first_segment(kind: &str) -> &str {
     kind.split('.').next().unwrap_or_default()
 }
 
-/// Returns whether a remote worker may publish an event of the engine's namespace: one of an agent's tool, with the fields
-/// that its type declares.
+/// Returns whether a remote worker may publish this event of the engine's namespace: it must be an event of an agent's
+/// tool, with the fields that its type declares.
 fn is_tool_event(kind: &str, data: &Value) -> bool {
     let declared = TOOL_EVENT_PREFIXES.contains(&first_segment(kind)) && EventKind::TYPES.contains(&kind);
     let fields = data.as_map().filter(|_| declared);

@@ -36,7 +36,8 @@ impl Tool for WorkerTool {
             return tool.call(call);
         }
         let cancelled = call.cancelled.clone();
-        // Queued immediately, not at the first poll: the worker that has just reported gets the next task with its response.
+        // Queued immediately, not at the first poll: the worker that has just reported gets the next task with its
+        // response.
         let offer = self.dispatcher.offer(call);
         Box::pin(PendingCall { dispatcher: self.dispatcher.clone(), offer, cancelled }.outcome())
     }
@@ -79,7 +80,7 @@ impl PendingCall {
                 biased;
                 outcome = &mut offer.result => match outcome {
                     Ok(outcome) => return outcome,
-                    // Removed by a caller that has informed the engine.
+                    // The job was removed by code that also informs the engine.
                     Err(_) => return std::future::pending().await,
                 },
                 () = self.cancelled.wait(), if !cancel_requested => {

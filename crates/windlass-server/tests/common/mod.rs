@@ -69,7 +69,7 @@ pub(crate) fn counting(name: &str, iterations: u64) -> String {
     .to_string()
 }
 
-/// The compiler of the test server: Loom, with the registered tools.
+/// The compiler of the test server: Loom, with calls resolved to registered definitions.
 pub(crate) struct LoomCompiler;
 
 const TOOLS: [&str; 5] = ["noop", "http", "gate", "fail", "echo"];
@@ -283,7 +283,7 @@ impl World {
     }
 }
 
-/// Drawings have a long grace, for busy machines.
+/// Returns views in which a drawing waits long for events to be read, for busy machines.
 fn long_grace() -> ReaderViews {
     let mut views = ReaderViews::default();
     views.painters.read_timeout = HANG;

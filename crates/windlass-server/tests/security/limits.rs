@@ -1,5 +1,5 @@
-//! Every limit of the server: a changed value takes effect, and the response names it. A case is a line. The code of
-//! rates, signatures, polls and catch-up has its own tests for their limits.
+//! Every limit of the server: a changed value takes effect, and the response names the limit. Each case is one row of a
+//! table. The limits of rates, signatures, polls and catch-up are tested next to their code.
 
 use std::time::Duration as StdDuration;
 

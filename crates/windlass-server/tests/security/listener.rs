@@ -106,7 +106,8 @@ async fn silent_connections_block_no_client() {
     }
     let metrics = world.app.metrics.render(&world.app).unwrap();
     assert!(metrics.contains("windlass_connections_refused_total 0"), "{metrics}");
-    // The newest of them is evicted last, long before one that has sent a request would be.
+    // The newest of them was not evicted; it is closed for its silence, long before a connection that has sent a
+    // request would be.
     let began = tokio::time::Instant::now();
     let mut last = silent.pop().unwrap();
     assert_eq!(last.read_to_end(&mut Vec::new()).await.unwrap_or(0), 0);
@@ -300,14 +301,15 @@ async fn malformed_requests_are_rejected() {
         let fits = answer.is_empty() && status.is_empty() || answer.starts_with(&format!("HTTP/1.1 {status}"));
         let fits = fits || answer.starts_with(&format!("HTTP/1.0 {status}"));
         let fits = fits && answer.to_lowercase().contains(&part.to_lowercase());
-        // The text after it was parsed as a request, and may have been a part of the body to another parser.
+        // A second response would mean that the text after the request was parsed as another request, although another
+        // parser may have taken it for part of the body.
         let one = answer.lines().filter(|line| line.starts_with("HTTP/1.")).count() <= 1;
         if !(fits && one) {
             wrong.push(format!("{what}: {answer}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-    // The same twice on one connection, the second behind a rejected body.
+    // Two requests on one connection; the second follows the body of a rejected one.
     let twice = format!("{}content-length: {length}\r\n\r\n{body}{next}", post.replace(token.as_str(), "wl_x"));
     let answer = exchange(&running, &twice).await;
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");

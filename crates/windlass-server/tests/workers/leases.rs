@@ -27,7 +27,7 @@ async fn a_pipeline_stays_with_its_worker() {
     );
     assert_ne!(a["idempotency_key"], b["idempotency_key"], "it is another effect");
     assert_eq!(worker.lease(0).await, Vec::<Json>::new(), "its slot is taken");
-    // The server executes the next task itself; the response contains the one after it if that was quick.
+    // The server executes the next task itself. If that is quick, the response contains the task after it.
     let d = match worker.complete(&b, "B").await {
         Json::Null => worker.job().await,
         next => next,

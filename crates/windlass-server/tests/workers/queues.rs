@@ -103,7 +103,7 @@ async fn labels_select_the_workers_of_a_definition() {
             if let Some(job) = answer["jobs"].get(0) {
                 assert_eq!(job["run"], json!(run));
                 took.push(worker.id.as_str());
-                // For the next worker to have it.
+                // Deregistered, so that the job goes to the next worker.
                 server.post("/worker/deregister", json!({"worker": worker.id})).await;
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
@@ -138,7 +138,7 @@ async fn a_draining_worker_gets_no_jobs_and_a_leaving_one_returns_its_jobs() {
     assert!(begun.elapsed().as_millis() < 100, "it does not wait for the lease to end");
     assert_eq!((&c["idempotency_key"], &c["lease_epoch"]), (&jobs[1]["idempotency_key"], &json!(1)));
     old.assert_rejected(&jobs[1]).await;
-    // Its requests from before and after leaving do not bring it back.
+    // Its late requests, sent before or after it left, do not register it again.
     let late = json!({"worker": "old", "tools": ["far"], "name": "old"});
     assert_eq!(server.post("/worker/lease", late).await["drain"], json!(true));
     server.post("/worker/heartbeat", json!({"worker": "old", "jobs": []})).await;
@@ -147,7 +147,7 @@ async fn a_draining_worker_gets_no_jobs_and_a_leaving_one_returns_its_jobs() {
     new.complete(&b, "B").await;
     new.complete(&c, "C").await;
     succeeded(&mut run).await;
-    // At the request of another client.
+    // Another client can ask the worker to drain as well.
     server.post("/workers/new/drain", json!({})).await;
     assert_eq!(new.heartbeat(&[], 0).await["drain"], json!(true));
     assert_eq!(server.post_rejected("/workers/missing/drain", json!({})).await.0, 404);

@@ -263,7 +263,7 @@ pub(crate) fn value(json: &str) -> Value {
     parse_json(json).expect("JSON")
 }
 
-/// Concurrent steps, each a pipeline of tasks: label, which is also the input, and tool.
+/// A plan of concurrent steps. Each step is a pipeline of tasks, given as (label, tool); the label is also the input.
 pub(crate) fn plan(name: &str, steps: &[&[(&str, &str)]]) -> Plan {
     let task = |(label, tool): &(&str, &str)| ((*label).to_owned(), (*tool).to_owned(), Value::from(*label));
     let steps: Vec<Vec<_>> = steps.iter().map(|tasks| tasks.iter().map(task).collect()).collect();

@@ -95,7 +95,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 
     // The name of a half-removed run is free: a new run of that name gets none of the old data. The same bytes are
-    // written anew.
+    // written again.
     subject.crash();
     let store = subject.store();
     make(&store, "old", None, &[4]);

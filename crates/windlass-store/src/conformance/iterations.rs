@@ -8,7 +8,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     commit(&store, vec![creation("r"), creation("other")]);
     assert!(store.loops("r").expect("read").is_empty());
-    // Rows of ten iterations; the row that holds iteration 30 failed.
+    // Rows of ten iterations; the row that begins with iteration 30 is marked as failed.
     let iterations = (0..10).map(|row| iteration_row("sync", row * 10, row * 10 + 9, row == 3)).collect();
     let inner = vec![iteration_row("sync[3].inner", 0, 0, false)];
     commit(&store, vec![RunBatch { iterations, ..empty("r", 0) }, RunBatch { iterations: inner, ..empty("r", 0) }]);

@@ -66,7 +66,8 @@ fn names(rows: &[RunRow]) -> Vec<&str> {
     rows.iter().map(|row| &*row.run).collect()
 }
 
-/// Every part of a filter, alone and combined with others: the pages of three together equal all matching runs.
+/// Every part of a filter, alone and combined with others: pages of three runs each, taken together, list all matching
+/// runs.
 pub(super) fn check_filters(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     for number in 0..24i64 {

@@ -86,7 +86,8 @@ impl MemoryStore {
         self.disk().scheduled_fault = Some((n, fault));
     }
 
-    /// Crashes in the n-th write call from now (1 is the next), before its sync: the write is lost, and the store stops.
+    /// Crashes in the n-th write call from now (1 is the next), before its sync: the write is lost, and the store
+    /// stops.
     pub fn crash_before_sync(&self, n: u64) {
         self.disk().crash = Some((n, CrashPoint::BeforeSync));
     }

@@ -52,7 +52,8 @@ impl AcceptedRequest {
         })
     }
 
-    /// Returns the address, which is persisted until the poll and therefore must not contain a secret.
+    /// Returns the address, which is persisted until the poll. An address that contains a secret is an error: it must
+    /// not be persisted, and so cannot be polled later.
     pub(crate) fn location(&self) -> Result<&str, ErrorInfo> {
         match self.redaction.is_contained_in(&self.location) {
             true => Err(failure::secret_location(&self.answered_by)),

@@ -41,7 +41,7 @@ pub(super) async fn read_reply(
 ) -> HttpToolReply {
     let pending = AcceptedRequest::from_response(request, &response, options);
     let outcome = outcome(request, response, options.max_reply_bytes).await;
-    // A reply that broke off does not count as a reply.
+    // A reply that broke off is not a reply, so it names no address to poll.
     let broken = outcome.error.as_ref().is_some_and(|error| !error.replied);
     HttpToolReply { pending: pending.filter(|_| !broken), outcome }
 }
@@ -150,7 +150,7 @@ pub(super) async fn read_body(
         let frame = frame.map_err(|error| failure::connection(&request.method, &request.uri, &error))?;
         if let Some(bytes) = frame.data_ref().filter(|bytes| !bytes.is_empty()) {
             is_empty = false;
-            // Compressed bytes may decompress to nothing, without end.
+            // An endless stream of compressed bytes may decompress to nothing, so the received bytes are limited too.
             wire_bytes = wire_bytes.saturating_add(bytes.len());
             if wire_bytes > max {
                 return Err(failure::too_large(request, max));

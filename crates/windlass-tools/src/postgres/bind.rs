@@ -35,8 +35,8 @@ impl ToSql for BoundParameter {
     to_sql_checked!();
 }
 
-/// Binds a value. A list that is the sole operand of `IN ($1)` is rejected as text, although it could be converted:
-/// no value would ever equal it.
+/// Binds a value. `alone` marks a list that is the sole operand of `IN ($1)`. It is rejected for text types although it
+/// could be converted to text, because no value would ever equal that text.
 pub(super) fn bind(value: &Value, kind: &Type, number: usize, alone: bool) -> Result<BoundParameter, ErrorInfo> {
     let text = match *kind {
         Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME if alone => Err("give text"),

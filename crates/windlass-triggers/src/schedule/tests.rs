@@ -46,7 +46,8 @@ fn recurrences_match_the_table() {
         (r#"{"frequency": "Week", "interval": 2, "startTime": "2026-01-05T09:00:00Z", "schedule": {"weekDays": ["Monday", "Friday"]}}"#.into(), "2026-01-01T00:00:00Z", &[
             "2026-01-05T09:00:00Z", "2026-01-09T09:00:00Z", "2026-01-19T09:00:00Z", "2026-01-23T09:00:00Z",
         ]),
-        // A month's end: counted in months it is the last day of the month; a written day occurs only where it exists.
+        // The end of a month: a start on the 31st fires on the last day of each month; `monthDays` [31] fires only in
+        // months that have this day.
         (r#"{"frequency": "Month", "interval": 1, "startTime": "2026-01-31T12:00:00Z"}"#.into(), "2026-01-31T12:00:00Z", &[
             "2026-02-28T12:00:00Z", "2026-03-31T12:00:00Z", "2026-04-30T12:00:00Z",
         ]),

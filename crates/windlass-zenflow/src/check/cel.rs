@@ -23,7 +23,7 @@ struct ExpressionContext<'p> {
     ended: HashSet<&'p str>,
     /// The steps that cannot have ended: the step itself and those after it.
     later: HashSet<&'p str>,
-    /// The step whose dependencies count.
+    /// The step that the expression belongs to. Hints suggest to add a dependency to it.
     step: &'p str,
     enclosing_loop: Option<&'p str>,
     binds: Vec<&'static str>,
@@ -93,7 +93,7 @@ impl DocumentReader<'_> {
             for step in &mut repeat.steps {
                 let own = &*step.id.value.clone();
                 let (before, after) = (inner.ancestors(own), inner.with_dependents(own));
-                // A later step of the body refers to the previous iteration, in which it has ended.
+                // In a repeat loop, the name of a later step means its result of the previous iteration.
                 let previous = after.iter().copied().filter(|_| repeats);
                 let ended: HashSet<&str> = ended.iter().copied().chain(before).chain(previous).collect();
                 for (cel, mode) in own_expressions(step) {

@@ -29,7 +29,7 @@ impl DocumentReader<'_> {
                 return self.error(codes::FILE_REFERENCE, path.span, message, hint.clone());
             }
         };
-        // The path as written was already checked; without a folder there is nothing more to check.
+        // The syntax of the path was already checked; without a folder there is nothing more to check.
         let Some(folder) = elsewhere.as_ref().or(self.folder) else { return };
         let looked = folder.find(path).and_then(|found| folder.files.size(&found).map_err(PathError::File));
         let hint = "the path is relative to the workflow's folder; `x-windlass: {contextFiles: lenient}` lets steps run without";

@@ -63,7 +63,7 @@ impl<'d> DependencyGraph<'d> {
 impl DocumentReader<'_> {
     /// Reports each dependency cycle once, at its first step.
     pub(crate) fn cycles(&mut self, steps: &[ZenflowStep]) {
-        // Such a list is rejected anyway.
+        // A list above the limit is rejected anyway, so its cycles are not searched.
         if steps.len() > self.options.limits.max_steps_zenflow {
             return;
         }

@@ -57,7 +57,7 @@ enum MailCheck {
     First,
     /// After the calls of a turn.
     Between,
-    /// After the last turn.
+    /// After the last turn; does not wait.
     Last,
 }
 
@@ -127,7 +127,7 @@ impl Planner<'_> {
         let dependency_value = |dependency: &DependencyRef| {
             Value::object([
                 ("id", Value::from(dependency.id.as_str())),
-                // The agent's own scope, and those between.
+                // The number of scopes to leave: the agent's own, and those between it and the dependency.
                 ("beyond", Value::from(1 + here.depth.saturating_sub(dependency.depth))),
                 ("whole", Value::Bool(dependency.whole)),
             ])
@@ -235,8 +235,8 @@ impl Planner<'_> {
             MailCheck::Last => "last-mail",
         };
         let wait = self.add_hidden_node(&format!("{}#{name}", step.name), "mail", Some(id), span);
-        // Between turns the wait is short, so that a hanging coordinator does not delay a step again and again: replies to
-        // recent messages mostly arrive immediately. The last check does not wait at all.
+        // Between turns the wait is short, so that a hanging coordinator does not delay a step again and again: replies
+        // to recent messages mostly arrive immediately. The last check does not wait at all.
         let hold = match check {
             MailCheck::First => Some(self.options.limits.max_coordinator_hold),
             MailCheck::Between => Some(Duration(self.options.limits.max_coordinator_hold.0 / BETWEEN_DIVISOR)),

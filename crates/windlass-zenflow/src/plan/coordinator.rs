@@ -14,10 +14,11 @@ use crate::document::WorkflowDocument;
 
 pub(super) const COORDINATOR: &str = "coordinator";
 
-/// A step waits for the coordinator to become idle before its first call, at most for this fraction of a timeout.
+/// A step's waits for the coordinator to become idle are limited to a fraction of the shortest timeout of the step and
+/// the nodes around it: the timeout divided by this.
 const TIMEOUT_DIVISOR: u64 = 4;
 
-/// The fraction of that wait that a step waits between two of its calls.
+/// Between two of its calls a step waits for the coordinator for the maximum of the first wait, divided by this.
 pub(super) const BETWEEN_DIVISOR: u64 = 6;
 
 const FORWARD: &str = "forward_to_agent";

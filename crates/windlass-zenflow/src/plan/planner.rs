@@ -37,13 +37,14 @@ pub(super) struct StepContext<'d> {
     /// The prompt context of steps without dependencies.
     pub context: PromptContext,
     pub enclosing_loop: Option<EnclosingStepLoop>,
-    /// The maximum tokens of one reply where tokens or money are counted: the reserve of a call must be sufficient.
+    /// The maximum tokens of one reply, set only under a budget of tokens or money: the amount that is reserved for a
+    /// call must be sufficient.
     pub reply: Option<u64>,
 }
 
 #[derive(Clone, Default)]
 pub(super) struct PromptContext {
-    /// `None`: the usual one.
+    /// The heading above the outputs of other steps. `None`: the usual one.
     pub heading: Option<&'static str>,
     pub dependencies: Vec<DependencyRef>,
     /// The prompt includes the output of the previous iteration of the enclosing loop.

@@ -141,14 +141,14 @@ impl Planner<'_> {
         id
     }
 
-    /// Creates a loop without conditions, whose only limits come from its definition and the step.
+    /// Creates a loop without conditions. Its iterations and its time are limited only by its definition and the step.
     pub(crate) fn bare_loop(&self, kind: &str, source: LoopSource, body: NodeId) -> Loop {
         let limits = &self.options.limits;
         let looping = match source {
             LoopSource::Each(items) => Loop::each(items, body, limits),
             LoopSource::Repeat => Loop::repeat(body, limits),
         };
-        // Its definition names the number of iterations; the step's timeout covers the whole loop.
+        // The definition sets the number of iterations, and the step's timeout covers the whole loop.
         let limits =
             LoopLimits { iterations: None, time: None, cancels_iterations_on_timeout: false, ..looping.limits };
         Loop { kind: kind.into(), limits, collect: CollectMode::Last, ..looping }

@@ -1,5 +1,5 @@
-//! From the tree to the document: reports values of the wrong type, out of range, missing, or unknown. References are
-//! checked afterwards.
+//! Reads the tree into the document: reports values of the wrong type or out of range, missing values and unknown keys.
+//! References are checked afterwards.
 //!
 //! `agents`, `steps`, `loops`, `settings`, `extensions`: one part of the document each · `scalars`: numbers,
 //! durations, texts · `refs`: texts in files · `unicode`: deceptive characters

@@ -11,7 +11,8 @@ use crate::paths::{self, PathError};
 use windlass_dialect::FileReadProblem;
 
 impl DocumentReader<'_> {
-    /// Returns the text of the file, or of the file that it refers to.
+    /// Returns the text of the file. A file that consists of one `@path` refers to another file: then the text of that
+    /// one.
     pub(crate) fn resolve_reference(
         &mut self,
         path: &str,

@@ -10,7 +10,7 @@ use super::{DocumentReader, start};
 use crate::codes;
 use crate::document::{CelSource, DefinitionCall, Include, Spanned, ZenflowStep};
 
-/// Keys that a step with `call` excludes: those of agents, and other kinds of work.
+/// Keys that cannot be combined with `call`: those of agents, and other kinds of work.
 const CALL_EXCLUDES: [&str; 7] = ["agent", "instructions", "contextFiles", "model", "maxRetries", "include", "loop"];
 
 impl DocumentReader<'_> {
@@ -94,7 +94,7 @@ impl DocumentReader<'_> {
         id
     }
 
-    /// Reads ids of siblings, each once.
+    /// Reads ids of siblings. A repeated id is dropped with a warning.
     fn depends_on(&mut self, node: &SyntaxNode) -> Vec<Spanned<String>> {
         let (mut ids, mut seen): (Vec<Spanned<String>>, HashSet<String>) = Default::default();
         for id in self.text_list(node, "dependsOn").unwrap_or_default() {

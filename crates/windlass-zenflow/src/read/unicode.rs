@@ -7,7 +7,7 @@ use super::DocumentReader;
 use crate::codes;
 
 impl DocumentReader<'_> {
-    /// Rejects characters that change the text direction: the text would not read as it is.
+    /// Rejects characters that change the text direction: the displayed text would differ from the actual text.
     pub(crate) fn check_overrides(&mut self, text: &SpannedText, span: Span, what: &str) {
         let found = text.text.char_indices().find(|(_, letter)| is_override(*letter));
         if let Some((at, letter)) = found {

@@ -117,7 +117,8 @@ impl<S> fmt::Debug for Context<S> {
 pub struct RetryInfo {
     /// The number of retries so far; zero in the first attempt.
     pub retries: u32,
-    /// The time from the beginning of the first attempt to the beginning of this one, including restarts of the process.
+    /// The time from the beginning of the first attempt to the beginning of this one, including restarts of the
+    /// process.
     pub elapsed: Duration,
     /// The error of the previous attempt.
     pub last_error: Option<StepError>,
@@ -171,8 +172,8 @@ impl<S> Context<S> {
         Ok(())
     }
 
-    /// Publishes an event in the run's stream immediately, without sending it to any step. A body that runs again after a
-    /// durable call does not publish it again.
+    /// Publishes an event in the run's stream immediately, without sending it to any step. A body that runs again after
+    /// a durable call does not publish it again.
     pub fn publish<E: Event>(&self, event: E) -> Result<(), StepError> {
         let payload = encode(&event)?;
         self.call.publish(E::NAME, payload);
@@ -284,8 +285,8 @@ impl<S> Context<S> {
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
 
-    /// Derives random bytes from the key of the call and a counter, so that neither a crash nor a second execution of the
-    /// body changes them.
+    /// Derives random bytes from the key of the call and a counter, so that neither a crash nor a second execution of
+    /// the body changes them.
     fn draw(&self) -> [u8; 32] {
         let mut buffer = self.call.buffer();
         let number = buffer.drawn;
@@ -333,8 +334,8 @@ impl<S> Context<S> {
         self.call.resource()
     }
 
-    /// Reports whether the call is cancelled. A cancelled step is dropped at its next `await` anyway; check this in long
-    /// work without one.
+    /// Reports whether the call is cancelled. A cancelled step is dropped at its next `await` anyway; check this in
+    /// long work without one.
     pub fn is_cancelled(&self) -> bool {
         self.call.tool_call.cancelled.is_cancelled()
     }

@@ -54,7 +54,7 @@ pub(super) fn transport(
     Ok(StreamableHttpClientTransport::with_client(McpHttpClient(http), config))
 }
 
-/// The retry policy of a broken stream: at most 5 times, without ever growing delays.
+/// The retry policy of a broken stream: at most 5 retries, so that the exponential delays stay short.
 #[derive(Debug)]
 struct SseRetry(ExponentialBackoff);
 
@@ -174,7 +174,7 @@ impl StreamableHttpClient for McpHttpClient {
     ) -> Result<(), McpHttpFailure> {
         let session = Some(session);
         let sent = McpHttpRequest { method: Method::DELETE, session, last_event: None, token, headers, body: None };
-        // A server that keeps its session does no harm.
+        // The reply does not matter: a server that keeps the session does no harm.
         self.send(&uri, sent).await.map(drop)
     }
 

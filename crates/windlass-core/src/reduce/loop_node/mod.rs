@@ -12,7 +12,7 @@
 //! | `on_exhausted` | whether reaching a limit fails the loop |
 //! | `delay` | between iterations: never before the first, never after the last |
 //! | `max_concurrency` | the maximum number of concurrent iterations; a judge holds its iteration's slot |
-//! | `on_iteration_failure` | stop at once, run the others and fail, count, let the last decide, tolerate so many |
+//! | `on_iteration_failure` | stop immediately, run the others and then fail, count, last decides, tolerate so many |
 //! | `collect`, `entry`, `records` | the loop's output, and the values kept of each iteration |
 //! | `stall` | ends the loop when an expression has returned the same value so many iterations in a row |
 //!

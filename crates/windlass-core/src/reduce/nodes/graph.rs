@@ -203,7 +203,8 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    /// Returns the status of a dependent that will never run.
+    /// Records for a dependent that one of its dependencies has ended. Returns the dependent's status if it will never
+    /// run; None while it still waits or becomes ready.
     fn dependency_ended(
         &mut self,
         id: FrameId,

@@ -228,8 +228,8 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    /// Finishes a task that only computes. A single task without rules ends its pipeline at once; others go through the
-    /// agenda.
+    /// Finishes a task that only computes. A single task without rules ends its pipeline immediately; others go through
+    /// the agenda.
     fn finish_computed(
         &mut self,
         id: FrameId,

@@ -2,7 +2,7 @@
 //!
 //! | run | effect |
 //! |---|---|
-//! | held | starts with its held input; later events are applied in order, or are late if the run ended at once |
+//! | held | starts with its held input; events received since are applied in order, or are late if the start ended it |
 //! | running, paused | continues with its agenda |
 //! | not paused | none |
 

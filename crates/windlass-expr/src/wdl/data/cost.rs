@@ -9,10 +9,10 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json};
 
-/// Beyond this depth the chain of schemas counts as endless. Content and schemas nest less deep; the rest are
-/// references to references.
+/// A chain of schemas longer than this counts as endless. Neither content nor schemas nest as deep, so a longer chain
+/// consists of references to references.
 const MAX_DEPTH: usize = 1000;
-/// A failing branch records all its problems, whether they matter or not.
+/// The weight of a problem inside a branch: a failing branch records all its problems, whether they matter or not.
 const BRANCH_WEIGHT: u64 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

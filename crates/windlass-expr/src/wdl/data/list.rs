@@ -35,8 +35,8 @@ impl Expression for Query {
             context.charge_items(1)?;
             match gathering.defer(for_item(&mut context, &self.keep, index, item))? {
                 Value::Bool(true) => kept.push(item.clone()),
-                // Null also stands for a condition that waits for stored values; `finish` then fails.
                 Value::Bool(false) => {}
+                // `defer` returns null for a condition that needs missing blobs; `finish` then fails.
                 Value::Null if !gathering.is_empty() => {}
                 other => return Err(at_item(not_boolean(&other, &self.text), index)),
             }

@@ -1,4 +1,4 @@
-//! JSON Schema. The only module that uses the crate for it, whose interface changes often.
+//! JSON Schema. Only this module uses the `jsonschema` crate, because that crate's interface changes often.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
@@ -82,8 +82,8 @@ fn instance_path(error: &ValidationError) -> Vec<InstanceStep> {
         .collect()
 }
 
-/// Returns the draft of a schema that does not declare one: what all drafts have in common. Where they differ, the
-/// older reading applies if the schema can only mean that: `"exclusiveMinimum": true` is draft 4.
+/// Returns the draft to assume for a schema that does not declare one; None if it declares one. Most keywords mean the
+/// same in all drafts, so draft 7 applies, unless the schema is valid only in draft 4: `"exclusiveMinimum": true`.
 fn draft(schema: &Json) -> Option<Draft> {
     match schema.get("$schema") {
         Some(_) => None,

@@ -1,4 +1,5 @@
-//! XML to JSON and back: attributes as `@name`, text as `#text`, repeated elements as arrays, the declaration as `?xml`.
+//! XML to JSON and back: attributes as `@name`, text as `#text`, repeated elements as arrays, the declaration as
+//! `?xml`.
 
 use windlass_value::{EvalError, Map, Value};
 

@@ -55,7 +55,7 @@ enum NodePresence {
     Alive(FrameId),
     NotBegun,
     Ended,
-    /// An iteration beyond the last of so many.
+    /// In an iteration that the loop will never reach: it has only this many items.
     Never(u64),
 }
 

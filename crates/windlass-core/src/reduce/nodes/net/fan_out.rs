@@ -51,7 +51,7 @@ impl Reducer<'_> {
             let Some((net, _)) = self.net_if_open(id)? else { return Ok(()) };
             let fan_outs = &mut self.net_frame_mut(id)?.fan_outs;
             let Entry::Occupied(mut open) = fan_outs.entry(*fan) else {
-                // It has closed already, with the join of this piece.
+                // The fan-out has already closed; the join that this piece belongs to has fired with it.
                 return Ok(());
             };
             let left = open.get().open.checked_sub(1).ok_or_else(|| miscounted(id, "open work of a fan-out"))?;
@@ -105,7 +105,8 @@ pub(super) fn open_work(body: &mut NetFrame, lineage: &[u64]) {
     }
 }
 
-/// Returns the position of the n-th token in each of its fan-outs, including one more.
+/// Returns the member order of a token that a body returns: the body's position in each of its fan-outs, then `index`,
+/// the token's position in the fan-out that the body opens.
 pub(super) fn member_order(firing: &Firing, index: u64) -> Vec<u64> {
     let mut order = firing.order.clone();
     order.resize(firing.lineage.len(), 0);

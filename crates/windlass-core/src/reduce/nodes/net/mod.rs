@@ -10,7 +10,7 @@
 //! | state | token | fire | body ends | close |
 //! |---|---|---|---|---|
 //! | new | – | – | – | ended |
-//! | running | queued, held by a join, gathered by a fan-out; closing if it is the end's kind, or one too many | a body begins or resumes; closing if nothing is left | its tokens move; closing if its failure is not handled | closing |
+//! | running | queued, held by a join, gathered by a fan-out; closing if its kind ends the net, or it exceeds `max_net_tokens` | a body begins or resumes; closing if nothing is left | its tokens move; closing if its failure is not handled | closing |
 //! | closing | ignored | ignored | ended when none is live | closing |
 //! | ended | ignored | ignored | – | ignored |
 //!
@@ -199,13 +199,14 @@ impl<'a> Reducer<'a> {
         reason: String,
         more_pending: bool,
     ) {
-        // A fan-out that it belongs to has not closed yet.
+        // A token of a fan-out is never the last activity: its fan-out has not closed yet.
         let idle = net.publishes_slots.then(|| !more_pending && token.lineage.is_empty() && self.is_stalled());
         let (event, reason) = (token.kind.clone(), reason.into());
         self.publish_at(id, EventKind::EventUnhandled { event, reason, idle });
     }
 
-    /// Schedules the firing of tokens, which also ends the net when it is quiescent.
+    /// Schedules the firing of the next token. Firing also completes the work of tokens that a guard rejects, which
+    /// closes fan-outs without work left, and ends the net when it is quiescent.
     fn schedule_fire(&mut self, id: FrameId) {
         self.state.agenda.push_back(AgendaItem::Fire(id));
     }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | any, while a body has not ended | continues | continues |
 //! | when quiescent | succeeded, with the output of the last body | failed: a hang |
-//! | at a kind that could come from outside, or with its help | continues | continues |
+//! | at a kind that events from outside could still lead to, directly or indirectly | continues | continues |
 //! | at a kind that can no longer occur | failed: a hang | failed: a hang |
 
 use std::collections::BTreeSet;
@@ -173,9 +173,9 @@ fn emitted_inside(net: &Net, kind: &Arc<str>) -> bool {
     *kind == net.start || failures || net.places.iter().any(|place| emits(place, kind))
 }
 
-/// Returns true if tokens of this kind could occur, assuming that clients send everything that only they can send:
-/// with the tokens that the joins hold, along everything that places are declared to do. A place that declares
-/// nothing may do anything.
+/// Returns true if tokens of this kind could still occur. The search assumes that clients send every kind that only
+/// they can send, starts with these and with the tokens that the joins hold, and follows everything that places are
+/// declared to emit. A place that declares nothing may emit anything.
 fn is_reachable(net: &Net, body: &NetFrame, kind: &Arc<str>) -> bool {
     let mut reachable =
         ReachableKinds { net, body, kinds: outside_kinds(net).map(|kind| &**kind).collect(), joins: BTreeSet::new() };

@@ -147,8 +147,8 @@ impl Reducer<'_> {
 }
 
 impl PlaceFrame {
-    /// Takes a slot for one more body. Its number is the smallest that is free: those in use and those in `free` are
-    /// all below their count.
+    /// Takes a slot for one more body and returns the smallest unused number. If `free` is empty, that is `running`:
+    /// the numbers in use and those in `free` together are always 0, 1, 2, … without a gap.
     pub(super) fn take_slot(&mut self, numbered: bool) -> Option<u32> {
         let number = numbered.then(|| self.free.pop_first().unwrap_or(self.running));
         self.running += 1;

@@ -237,8 +237,8 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
         })
     }
 
-    /// Compares. For nodes, returns whether any of them satisfies the comparison; the minimum on the left and the maximum
-    /// on the right are sufficient.
+    /// Compares. For nodes, returns whether any of them satisfies the comparison; the minimum on the left and the
+    /// maximum on the right are sufficient.
     fn less(&mut self, left: &XPathValue, right: &XPathValue, holds: fn(f64, f64) -> bool) -> Result<bool, EvalError> {
         let crossed = matches!(
             (left, right),
