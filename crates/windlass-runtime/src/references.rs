@@ -14,10 +14,7 @@ const HASH_BYTES: usize = 32;
 /// Returns the hashes of stored values in the data. The result may contain others: thirty-two small numbers in a row
 /// look like a hash.
 pub(crate) fn references(encoded: &[u8]) -> Result<BTreeSet<BlobHash>, RuntimeError> {
-    let damaged = |why: String| RuntimeError::Damaged { what: "a state", why };
-    let mut reader = rmp_serde::Deserializer::from_read_ref(encoded);
-    let ReferenceScan(found, _) =
-        ReferenceScan::deserialize(&mut reader).map_err(|error| damaged(error.to_string()))?;
+    let ReferenceScan(found, _) = crate::codec::decode(encoded, "a state")?;
     Ok(found)
 }
 

@@ -3,6 +3,8 @@
 //! MessagePack with names: any tool can display it. Data that cannot be decoded is damaged, unless its version shows
 //! that a newer program has written it: such data is refused and left unchanged.
 
+mod decoder;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use windlass_core::plan::{ENCODING_VERSION, Plan, SEMANTICS_VERSION};
@@ -12,6 +14,7 @@ use windlass_store::StoreError;
 use windlass_value::{BlobHash, Value};
 
 use crate::RuntimeError;
+use decoder::{DecodeFailure, Decoder};
 
 /// A tick as the journal stores it, with its results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,7 +38,14 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
 }
 
 pub fn decode<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T, RuntimeError> {
-    rmp_serde::from_slice(bytes).map_err(|error| RuntimeError::Damaged { what, why: error.to_string() })
+    decode_complete(bytes).map_err(|error| RuntimeError::Damaged { what, why: error.to_string() })
+}
+
+fn decode_complete<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeFailure> {
+    let mut decoder = Decoder::new(bytes);
+    let value = T::deserialize(&mut decoder)?;
+    decoder.finish()?;
+    Ok(value)
 }
 
 /// Decodes a plan. A plan of a newer program is refused as such, even if its bytes no longer fit.
