@@ -203,7 +203,7 @@ pub(crate) static TABLE: &[ErrorCode] = &[
     entry!("WND-2125", Error, "remote worker reported an error of its own", []),
     entry!("WND-2130", Error, "a tool has a defect and panicked", ["ToolPanicked", "Panic"]),
     entry!("WND-2131", Error, "no such tool", ["NoSuchTool"]),
-    entry!("WND-2132", Error, "server refused the result of a worker", ["ResultRefused"]),
+    entry!("WND-2132", Error, "server refused the result of a worker", ["ResultRejected", "ResultRefused"]),
     entry!("WND-2201", Error, "expression cannot be evaluated", ["InvalidTemplate", "InvalidExpression"]),
     entry!("WND-2202", Error, "expression exceeds a limit", ["ExpressionLimit"]),
     entry!("WND-2203", Error, "content does not match its schema", ["ValidationFailed"]),
