@@ -284,7 +284,7 @@ pub(crate) static TABLE: &[ErrorCode] = &[
     entry!("WND-2423", Error, "credential lacks what the tool needs", ["BadCredential"]),
     entry!("WND-2424", Error, "worker cannot open secret references", ["NoSealKey"]),
     entry!("WND-2430", Error, "result of a task is too large", ["ResultTooLarge"]),
-    entry!("WND-2431", Error, "column has a type that cannot be read", ["UnreadableValue"]),
+    entry!("WND-2431", Error, "column has a value that cannot be read", ["UnreadableValue"]),
     entry!("WND-2432", Error, "SQLite refused a statement", []),
     entry!("WND-2433", Error, "Postgres refused a statement", []),
     entry!("WND-2434", Error, "DuckDB refused a statement", []),
