@@ -34,6 +34,7 @@ fn render_index() -> String {
         "# Error codes\n\n\
          `windlass explain CODE` prints the page of a code, and `windlass explain` lists all codes. Some errors have another\n\
          name as well, which definitions match on and results of runs show; `windlass explain NAME` accepts it, too.\n\n\
+         The requests of the examples are sent with a token (`Authorization: Bearer TOKEN`), unless they show another.\n\n\
          The pages are generated from `crates/windlass-errors/pages`: edit them there, then run\n\
          `UPDATE=1 cargo test -p windlass-errors`.\n",
     );

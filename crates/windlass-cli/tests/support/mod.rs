@@ -68,20 +68,24 @@ impl TestDir {
 
     /// Starts a command and leaves it running; its stdout is read line by line.
     pub(crate) fn start(&self, arguments: &[&str]) -> RunningCommand {
-        let mut command = self.command(arguments);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the program starts");
-        let lines = BufReader::new(child.stdout.take().expect("its stdout")).lines();
-        let process = process(&child);
-        let (alive, deadline) = mpsc::channel::<()>();
-        // Tests wait only for output of this process: killing it ends the wait and fails the test.
-        std::thread::spawn(move || {
-            if deadline.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                let _ = kill_process(process, Signal::KILL);
-            }
-        });
-        RunningCommand { child, lines, _alive: alive }
+        start_command(self.command(arguments))
     }
+}
+
+/// Starts a command and leaves it running; its stdout is read line by line.
+pub(crate) fn start_command(mut command: Command) -> RunningCommand {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let lines = BufReader::new(child.stdout.take().expect("its stdout")).lines();
+    let process = process(&child);
+    let (alive, deadline) = mpsc::channel::<()>();
+    // Tests wait only for output of this process: killing it ends the wait and fails the test.
+    std::thread::spawn(move || {
+        if deadline.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let _ = kill_process(process, Signal::KILL);
+        }
+    });
+    RunningCommand { child, lines, _alive: alive }
 }
 
 pub(crate) fn command_output(output: Output) -> CommandOutput {
