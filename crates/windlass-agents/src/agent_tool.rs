@@ -225,7 +225,7 @@ impl ToolCallerInner {
 fn list_names(names: &[String]) -> String {
     match names {
         [] => "it may call none".to_owned(),
-        names => format!("there are: {}", truncate_chars(&names.join(", "), 1000)),
+        names => format!("available tools: {}", truncate_chars(&names.join(", "), 1000)),
     }
 }
 

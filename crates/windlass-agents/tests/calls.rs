@@ -56,7 +56,7 @@ fn count_processes(word: &str) -> usize {
 async fn wait_until(what: impl Fn() -> bool) {
     let began = std::time::Instant::now();
     while !what() {
-        assert!(began.elapsed().as_secs() < 120, "it did not come");
+        assert!(began.elapsed().as_secs() < 120, "the condition did not become true within 120 s");
         tokio::task::yield_now().await;
     }
 }
@@ -129,7 +129,7 @@ async fn wrong_calls_are_texts_for_the_model() {
     let scene = Scene::new();
     for (tool, arguments, expected) in [
         ("raed", "{}", "there is no tool `raed`; did you mean `read`?"),
-        ("zzzzzz", "{}", "there are: bash, glob, grep, http, read, write"),
+        ("zzzzzz", "{}", "available tools: bash, glob, grep, http, read, write"),
         ("a\u{1b}[2J\nb", "{}", "there is no tool `a\\u{1b}[2J\\nb`"),
         ("no__tool", "{}", "there is no tool `no__tool`"),
         ("read", "{}", "the arguments do not match the schema of `read`: \"path\" is a required property"),
@@ -154,7 +154,10 @@ async fn wrong_calls_are_texts_for_the_model() {
     let mut input = scene.input("write", object([("path", "x"), ("content", "y")]));
     input.insert("allow", parse_json(r#"["read", "glob"]"#).unwrap());
     let found = answer(&scene.run(input.clone()).await);
-    assert_eq!((found.content.as_str(), found.error), ("this agent may not call `write`; there are: glob, read", true));
+    assert_eq!(
+        (found.content.as_str(), found.error),
+        ("this agent may not call `write`; available tools: glob, read", true)
+    );
     input.insert("allow", Value::list(Vec::new()));
     input.insert("deny", parse_json(r#"["write"]"#).unwrap());
     assert!(answer(&scene.run(input.clone()).await).content.contains("may not call"));

@@ -82,7 +82,7 @@ async fn names(scene: &Scene) -> Vec<String> {
 async fn wait_until(mut what: impl AsyncFnMut() -> bool) {
     let began = std::time::Instant::now();
     while !what().await {
-        assert!(began.elapsed().as_secs() < 120, "it did not come");
+        assert!(began.elapsed().as_secs() < 120, "the condition did not become true within 120 s");
         tokio::task::yield_now().await;
     }
 }

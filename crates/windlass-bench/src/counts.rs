@@ -55,8 +55,8 @@ pub(crate) fn count(workload: &str) -> Result<SyscallCounts, String> {
 
 /// Counts the calls on files below `store` between the marks.
 fn count_calls(trace: &str, store: &str) -> Result<SyscallCounts, String> {
-    let (_, rest) = trace.split_once(BEGIN).ok_or("not counted: the trace has no begin")?;
-    let (measured, _) = rest.split_once(END).ok_or("not counted: the trace has no end")?;
+    let (_, rest) = trace.split_once(BEGIN).ok_or("not counted: the trace has no begin mark")?;
+    let (measured, _) = rest.split_once(END).ok_or("not counted: the trace has no end mark")?;
     let below = format!("<{store}");
     let mut counts = SyscallCounts::default();
     // A call that another thread interrupts has a second line, `<... fdatasync resumed>`, which has no file.

@@ -13,7 +13,7 @@ impl BenchFolder {
         let base = std::env::var_os("WINDLASS_BENCH_DIR").map_or_else(|| PathBuf::from("target/bench"), PathBuf::from);
         let path = base.join(format!("{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("the bench folder can be made");
+        fs::create_dir_all(&path).expect("create the bench folder");
         BenchFolder(path)
     }
 
@@ -30,7 +30,7 @@ impl Drop for BenchFolder {
 
 /// Measures appends of 256 bytes, each with fdatasync, per second.
 pub(crate) fn sync_rate(folder: &Path, time: Duration) -> f64 {
-    let mut file = File::create(folder.join("appended")).expect("a file can be made");
+    let mut file = File::create(folder.join("appended")).expect("create the file");
     let (begun, mut count) = (Instant::now(), 0);
     while begun.elapsed() < time {
         file.write_all(&[7; 256]).expect("the disk takes bytes");

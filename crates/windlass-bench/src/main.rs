@@ -100,7 +100,7 @@ const BENCHMARKS: [Benchmark; 27] = [
     },
     Benchmark {
         key: "j",
-        description: "one condition of four calls, beside and inside values of 10 MB",
+        description: "one condition of four calls, next to and inside values of 10 MB",
         target: "under 1 µs each, not growing",
         measure: expressions::condition,
     },

@@ -153,7 +153,7 @@ fn growing(folder: &Path) -> f64 {
 /// Measures the same on a file whose blocks are already written: a sync then has no metadata to write.
 fn preallocated(folder: &Path) -> f64 {
     const BYTES: usize = 4 << 20;
-    let mut file = File::create(folder.join("preallocated")).expect("a file can be made");
+    let mut file = File::create(folder.join("preallocated")).expect("create the file");
     file.write_all(&vec![0; BYTES]).and_then(|()| file.sync_all()).expect("the disk takes bytes");
     file.seek(SeekFrom::Start(0)).expect("a file has a start");
     let (begun, mut count) = (Instant::now(), 0_usize);
@@ -169,7 +169,7 @@ fn preallocated(folder: &Path) -> f64 {
 
 /// Measures many records with one write and one sync for all of them.
 fn grouped(folder: &Path) -> f64 {
-    let mut file = File::create(folder.join("grouped")).expect("a file can be made");
+    let mut file = File::create(folder.join("grouped")).expect("create the file");
     let (begun, mut count) = (Instant::now(), 0);
     while begun.elapsed() < DISK_TIME {
         file.write_all(&[7; RECORD_BYTES * GROUP_RECORDS])

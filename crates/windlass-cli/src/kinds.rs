@@ -47,7 +47,7 @@ pub(crate) const TASK_KINDS: &[TaskKind] = &[
     },
     TaskKind {
         name: "noop",
-        what: "Does nothing; its rules decide and set.",
+        what: "Does nothing itself; its rules choose the next step and set variables.",
         fields: &[("result", "its result"), ("message", "the same, as {message}")],
         returns: "`result`; else `_prev` stays as it is",
     },

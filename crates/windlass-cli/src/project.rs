@@ -195,7 +195,7 @@ impl Reader<'_> {
             return Ok(None);
         }
         if self.open.contains(&file) {
-            let message = format!("the workflow `{name}` leads back to itself");
+            let message = format!("the workflow `{name}` calls itself through other files");
             let hint = "a workflow can call itself by its own name; a cycle of several files cannot be pinned";
             return Err(problem(message, hint.to_owned()));
         }

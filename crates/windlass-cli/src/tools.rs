@@ -91,8 +91,8 @@ pub(crate) fn check_tools(plan: &Plan, settings: &CliSettings) -> Result<(), Cli
         _ => &[],
     });
     if let Some(tool) = called.into_iter().find(|tool| !known(tool)) {
-        let hint = "give the settings that it was started with: windlass.toml beside the store, or --config FILE; if it is a \
-                    function in Rust, resume the run in the program that has it";
+        let hint = "give the settings that it was started with: windlass.toml next to the store, or --config FILE; if \
+                    it is a function in Rust, resume the run in the program that has it";
         return Err(CliFailure::usage(format!("the run calls `{tool}`, which the settings do not name"))
             .code(codes::MISSING_TOOLS)
             .hint(hint));

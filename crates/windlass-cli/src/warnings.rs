@@ -47,9 +47,12 @@ pub(crate) fn collect(
         let iterations = text::pluralize(iterations, "iteration");
         format!("{path}: {unjudged} of {iterations} had no verdict")
     });
-    let denied = found.denied.into_iter().map(|(why, times)| match times {
-        1 => format!("1 tool call was denied: {why}"),
-        times => format!("{times} tool calls were denied: {why}"),
+    let denied = found.denied.into_iter().map(|(why, times)| {
+        let why = why.strip_prefix("permission denied: ").unwrap_or(&why);
+        match times {
+            1 => format!("1 tool call was denied: {why}"),
+            times => format!("{times} tool calls were denied: {why}"),
+        }
     });
     Ok(coordinator.chain(unjudged).chain(denied).collect())
 }

@@ -136,7 +136,7 @@ fn unchanged_files_are_reported_once() {
     drop(dev);
     let stderr = std::fs::read_to_string(path(STDERR_FILE)).expect("text");
     assert_eq!(stderr.matches("WND-").count(), 1, "warnings of what has not changed are not repeated: {stderr}");
-    assert!(stderr.contains("registered twice, version 2 (") && !stderr.contains("is gone"), "{stderr}");
+    assert!(stderr.contains("registered twice, version 2 (") && !stderr.contains("was removed"), "{stderr}");
 }
 
 /// Output to a pipe is read by others: it shows only a token that no file holds. Hints name options that `dev` has.

@@ -135,7 +135,7 @@ fn the_first_of_two_files_with_the_same_name_counts() {
         let registered = ["hello", "c", "child"].map(|name| format!("{name} version 1{after}\n")).concat();
         assert_eq!((done.code, &done.out), (Some(2), &registered), "{}", done.err);
         done.has("where: flows/b.json")
-            .has("has the name `hello`, as has that of flows/a.json")
+            .has("has the same name, `hello`, as that of flows/a.json")
             .has("where: flows/c.yaml");
     }
 }

@@ -200,7 +200,7 @@ fn an_action_alone_takes_variables_from_its_input() {
 fn a_file_that_is_too_large_is_rejected_with_the_limit() {
     let place = TestDir::new();
     place.write("large.json", format!("{}{{}}", " ".repeat(3_000_000)));
-    place.windlass(&["check", "large.json"]).exits(2).has("WND-1003").has("more than the 1048576 bytes");
+    place.windlass(&["check", "large.json"]).exits(2).has("WND-1003").has("the maximum of 1048576 bytes");
 }
 
 #[test]

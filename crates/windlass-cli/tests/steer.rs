@@ -104,7 +104,7 @@ fn requests_to_an_unowned_run_are_buffered() {
     let (run, _events) = waiting_run(&place, "k1");
     run.signal(Signal::KILL);
     assert_eq!(run.finish().code, None, "killed");
-    place.windlass(&["doctor"]).exits(1).has("is gone").has("windlass resume k1");
+    place.windlass(&["doctor"]).exits(1).has("is no longer running").has("windlass resume k1");
     place.windlass(&["cancel", "k1"]).exits(0).has("buffered").has("windlass resume k1");
     place.windlass(&["resume", "k1"]).exits(1).has("cancelled by hand");
 }

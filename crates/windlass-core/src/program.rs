@@ -293,7 +293,7 @@ fn check_net(net: &Net) -> Result<(), PlanError> {
                 || needs.iter().any(|need| !place.accepts.contains(need))
                 || place.accepts.iter().any(|kind| !needs.contains(kind)))
         {
-            return Err(PlanError(format!("what `{}` accepts is not what its join needs", place.name)));
+            return Err(PlanError(format!("`{}` must accept exactly the events that its join needs", place.name)));
         }
     }
     Ok(())

@@ -184,7 +184,8 @@ fn a_surplus_event_that_fails_the_run_names_place_and_event() {
     assert_eq!(&*error.path, "pair");
     assert_eq!(
         &*error.message,
-        "`pair` has every `A` that its set needs where `order` is \"x\", and another has arrived"
+        "the join `pair` already has all the `A` tokens that its set needs where `order` is \"x\", and another has \
+         arrived"
     );
 }
 
@@ -193,7 +194,7 @@ fn a_dropped_event_is_published_with_its_reason() {
     let program = joining(every("A B", None, SurplusPolicy::Drop), "A B");
     let mut sim = begun(&program);
     sim.reply("source", sending(&["A 1", "A 2"], "again"));
-    let reason = "`pair` has every `A` that its set needs; this one is dropped";
+    let reason = "the join `pair` already has all the `A` tokens that its set needs; this one is dropped";
     assert_eq!(event_lines(&sim, "event.unhandled", &["event", "reason"]), [format!(" event=A reason={reason}")]);
 }
 
@@ -386,15 +387,15 @@ fn inconsistent_plans_are_rejected() {
         (step("a", "start", "stop").fans_into(&[0]), "`a` fans out into a place that does not join fan-outs"),
         (
             step("a", "start", "stop").join(every("", None, SurplusPolicy::Keep)),
-            "what `a` accepts is not what its join needs",
+            "`a` must accept exactly the events that its join needs",
         ),
         (
             step("a", "start", "stop").join(every("start b", None, SurplusPolicy::Keep)),
-            "what `a` accepts is not what its join needs",
+            "`a` must accept exactly the events that its join needs",
         ),
         (
             step("a", "start b", "stop").join(every("b", None, SurplusPolicy::Keep)),
-            "what `a` accepts is not what its join needs",
+            "`a` must accept exactly the events that its join needs",
         ),
     ];
     for (step, expected) in cases {
@@ -433,12 +434,12 @@ fn a_proven_hang_names_what_is_missing() {
         (
             vec![pair(keep_surplus(None)), step("late", "reply", "A")],
             "",
-            "no `stop` of `pair` was emitted; events from outside (`reply`) would not help",
+            "no `stop` of `pair` was emitted; no outside event (`reply`) can resolve this",
         ),
         (
             vec![pair(keep_surplus(None)), step("late", "reply", "A"), step("spare", "A", "C")],
             "A 1",
-            "`pair` waits for `B` of `first`; events from outside (`reply`) would not help",
+            "`pair` waits for `B` of `first`; no outside event (`reply`) can resolve this",
         ),
     ];
     for (after, gives, expected) in cases {

@@ -251,16 +251,16 @@ impl NodeActivity {
         }
     }
 
-    /// Formats `succeeded, 1.2s, 3 tries`, or for several runs `× 9: 8 succeeded, 1 failed, 4.0s in all`.
+    /// Formats `succeeded, 1.2s, 3 attempts`, or for several runs `× 9: 8 succeeded, 1 failed, 4.0s in total`.
     pub(crate) fn summary(&self) -> String {
         let mut parts = vec![self.status_text()];
         parts.extend(self.took.map(|took| match (self.runs, self.state) {
-            (2.., _) => format!("{} in all", text::format_duration(took)),
+            (2.., _) => format!("{} in total", text::format_duration(took)),
             (_, ActivityState::Ended(_)) => text::format_duration(took),
             _ => format!("for {}", text::format_duration(took)),
         }));
         if self.attempts > 1 {
-            parts.push(format!("{}{} tries", if self.runs > 1 { "up to " } else { "" }, self.attempts));
+            parts.push(format!("{}{} attempts", if self.runs > 1 { "up to " } else { "" }, self.attempts));
         }
         parts.extend(self.iterations.as_ref().map(IterationCounts::summary));
         parts.extend(self.worker.map(|worker| format!("worker {worker}")));

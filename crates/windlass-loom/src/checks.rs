@@ -263,7 +263,10 @@ impl LoomCompiler<'_> {
             let (kind, name) = (variable.kind, variable.name.clone());
             match needed_kind(write.op, kind) {
                 Some(expected) => {
-                    let message = format!("the variable `{name}` holds {}, not {expected}", kind_name(kind));
+                    let message = format!(
+                        "the variable `{name}` has the type {}, but this action needs {expected}",
+                        kind_name(kind)
+                    );
                     self.error(codes::VARIABLE_TYPE, write.span, message, "choose the action that fits its type");
                 }
                 None => {

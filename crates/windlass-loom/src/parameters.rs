@@ -83,7 +83,11 @@ impl LoomCompiler<'_> {
         // For a secret, the definition contains only the reference to where it is stored.
         let is_reference = parameter.secure && value.get("$secret").is_some();
         if !is_reference && !kind_accepts(kind, &value) {
-            let message = format!("the parameter `{name}` holds {}, not {}", kind_name(kind), describe_value(&value));
+            let message = format!(
+                "the parameter `{name}` has the type {}, but its default is {}",
+                kind_name(kind),
+                describe_value(&value)
+            );
             self.error(codes::VARIABLE_TYPE, node.span, message, "change the default or the `type`");
         }
         if parameter.allowed.as_ref().is_some_and(|allowed| !allowed.contains(&value)) {

@@ -60,7 +60,12 @@ impl LoomCompiler<'_> {
             }
             SyntaxNodeKind::Str(text) if expr::is_expression(&text.text) => {
                 let hint = "write it as one expression: \"@variables('code')\"";
-                self.error(codes::NOT_SUPPORTED, node.span, "a `statusCode` of several parts is not supported", hint);
+                self.error(
+                    codes::NOT_SUPPORTED,
+                    node.span,
+                    "`statusCode` must be a number or a single expression",
+                    hint,
+                );
                 return None;
             }
             SyntaxNodeKind::Str(text) => text.text.trim().parse().ok(),

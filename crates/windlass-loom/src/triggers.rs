@@ -158,7 +158,7 @@ impl LoomCompiler<'_> {
         let text = expect_text(node, "`splitOn`", &mut self.diagnostics)?;
         if !expr::is_whole_expression(&text.text) {
             let hint = "such as \"@triggerBody()?['value']\"";
-            self.error(codes::BAD_VALUE, node.span, "`splitOn` must be an expression that gives an array", hint);
+            self.error(codes::BAD_VALUE, node.span, "`splitOn` must be an expression that evaluates to an array", hint);
             return None;
         }
         Some(self.value(node, TRIGGER))

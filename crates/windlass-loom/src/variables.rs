@@ -153,7 +153,11 @@ impl LoomCompiler<'_> {
     pub(crate) fn check_literal(&mut self, name: &str, kind: VariableKind, value: Option<Value>, span: Span) {
         let Some(value) = value else { return };
         if !kind_accepts(kind, &value) {
-            let message = format!("the variable `{name}` holds {}, not {}", kind_name(kind), describe_value(&value));
+            let message = format!(
+                "the variable `{name}` has the type {}, but the value is {}",
+                kind_name(kind),
+                describe_value(&value)
+            );
             self.error(codes::VARIABLE_TYPE, span, message, "change the value or the variable's `type`");
         }
     }
@@ -205,13 +209,13 @@ pub(crate) fn kind_accepts(kind: VariableKind, value: &Value) -> bool {
 
 pub(crate) fn kind_name(kind: VariableKind) -> &'static str {
     match kind {
-        VariableKind::Any => "anything",
-        VariableKind::Boolean => "a boolean",
-        VariableKind::Integer => "an integer",
-        VariableKind::Float => "a float",
-        VariableKind::String => "a string",
-        VariableKind::Array => "an array",
-        VariableKind::Object => "an object",
+        VariableKind::Any => "any",
+        VariableKind::Boolean => "boolean",
+        VariableKind::Integer => "integer",
+        VariableKind::Float => "float",
+        VariableKind::String => "string",
+        VariableKind::Array => "array",
+        VariableKind::Object => "object",
     }
 }
 

@@ -45,7 +45,7 @@ fn ten_thousand_levels_are_refused() {
 #[test]
 fn large_files_are_refused() {
     let text = format!(r#"{{"actions":{{"a":{{"type":"compose","inputs":"{}"}}}}}}"#, "x".repeat(2 << 20));
-    assert!(first_problem(&text).contains("more than the 1048576"));
+    assert!(first_problem(&text).contains("the maximum of 1048576"));
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     }
     for (at, (_, one)) in members.iter().enumerate() {
         if members[..at].iter().any(|(_, other)| quote!(#one).to_string() == quote!(#other).to_string()) {
-            problems.add(Error::new_spanned(one, "two variants hold this event: what arrives could be either"));
+            problems.add(Error::new_spanned(one, "two variants hold this event: an incoming event would be ambiguous"));
         }
     }
     problems.finish()?;

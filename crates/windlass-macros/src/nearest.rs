@@ -16,7 +16,7 @@ pub(crate) fn unknown(what: &str, wrong: &str, known: &[&str]) -> String {
     match nearest(wrong, known) {
         Some(near) => format!("unknown {what} `{wrong}`: did you mean `{near}`?"),
         None if known.is_empty() => format!("unknown {what} `{wrong}`: none is defined here"),
-        None => format!("unknown {what} `{wrong}`: there are {}", known.join(", ")),
+        None => format!("unknown {what} `{wrong}`; known: {}", known.join(", ")),
     }
 }
 

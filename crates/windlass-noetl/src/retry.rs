@@ -269,7 +269,12 @@ impl NoetlCompiler<'_> {
     fn error_policy(&mut self, policy: &RetryPolicy) -> Option<NoetlRule> {
         if let Some(sink) = policy.sink {
             let hint = "put the sink under a policy of its own: `when: \"{{ error is not defined }}\"`";
-            self.error(codes::NOT_SUPPORTED, sink.span, "a policy that retries has nothing to sink", hint);
+            self.error(
+                codes::NOT_SUPPORTED,
+                sink.span,
+                "a policy that retries cannot have a `sink`: it has no result",
+                hint,
+            );
         }
         let attempts = policy.attempts.and_then(|node| self.attempts(node, "max_attempts"));
         let attempts = attempts.unwrap_or(Amount::Fixed(DEFAULT_ATTEMPTS));

@@ -367,8 +367,9 @@ impl<A: Adapter> ControlLoop<A> {
     /// Refuses a job whose input is too large. References can stand for more than fits in memory: such an input is
     /// never resolved.
     fn refuse_input(&mut self, job: &Job) {
-        let message = format!("the task's input has {} bytes, more than the limit allows", job.input.stored_bytes());
-        let hint = "the limit is `max_expression_output_bytes`";
+        let (bytes, max) = (job.input.stored_bytes(), self.program.limits.max_expression_output_bytes);
+        let message = format!("the task's input has {bytes} bytes; the limit is {max}");
+        let hint = "reduce the input, or raise `limits.max_expression_output_bytes` in windlass.toml";
         let error = ErrorInfo::new("InputTooLarge", "limit", message).hint(hint);
         let outcome = TaskOutcome::failure(error);
         self.buffer.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });

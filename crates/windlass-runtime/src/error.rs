@@ -48,7 +48,10 @@ pub enum RuntimeError {
     #[error("`{path}` has started {times} in the run `{run}`; there is no occurrence {occurrence}")]
     NoSuchOccurrence { run: String, path: String, times: String, occurrence: u64 },
     /// The journal before that tick was trimmed.
-    #[error("the journal of the run `{run}` was trimmed: `{path}` has not started since tick {tick}, where it begins")]
+    #[error(
+        "the journal of the run `{run}` begins at tick {tick}, and `{path}` has not started since; earlier ticks were \
+         trimmed"
+    )]
     BeganBefore { run: String, path: String, tick: u64 },
     #[error("`{path}` has no variable `{name}` in scope{}", suggestion(.nearest))]
     NoSuchVariable { path: String, name: String, nearest: Option<String> },

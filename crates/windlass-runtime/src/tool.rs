@@ -295,6 +295,6 @@ where
 /// Returns the failure of a task that names an unknown tool.
 pub(crate) fn no_such_tool(name: &str, tools: &Tools) -> TaskOutcome {
     let known = tools.names().collect::<Vec<_>>().join(", ");
-    let message = format!("there is no tool `{name}` here; there are: {known}");
+    let message = format!("unknown tool `{name}`; available: {known}");
     TaskOutcome::failure(ErrorInfo::new("NoSuchTool", "tool", message))
 }

@@ -145,7 +145,7 @@ fn kill_9_in_the_middle_of_appends_loses_nothing_acknowledged() {
         let rows = store.journal("r", 0, u32::MAX).expect("read");
         assert_eq!(rows.len() as u64, held);
         assert!(rows.iter().zip(0..).all(|(row, number)| row.body == body(number)), "byte for byte");
-        assert!(!store.owner_alive(&owner).expect("alive"), "death takes the sign of life");
+        assert!(!store.owner_alive(&owner).expect("alive"), "the end of the process ends the owner's liveness");
     }
 }
 

@@ -44,7 +44,7 @@ pub fn parse_json(source: &SourceText, limits: ParseLimits, diagnostics: &mut Di
 
 pub(crate) fn too_large(source: &SourceText, limits: ParseLimits) -> Option<Diagnostic> {
     // The actual size is unknown here: the caller may have stopped reading at the limit.
-    let message = format!("the file has more than the {} bytes that a definition may have", limits.bytes);
+    let message = format!("the file is larger than the maximum of {} bytes for a definition", limits.bytes);
     let hint = "raise `limits.max_definition_bytes` in windlass.toml if this is intended";
     (source.text.len() > limits.bytes).then(|| Diagnostic::error(TOO_LARGE, Span::at(0), message).with_hint(hint))
 }

@@ -86,7 +86,7 @@ fn depth_and_size_have_limits() {
     }
     assert!(parse(&format!("{}{}", "[".repeat(64), "]".repeat(64))).is_ok());
     let large = format!("\"{}\"", "x".repeat(2 << 20));
-    assert!(parse(&large).expect_err("large").2.contains("more than the 1048576"));
+    assert!(parse(&large).expect_err("large").2.contains("the maximum of 1048576"));
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn limits_hold() {
     let deep: String = (0..100).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
     assert!(render(deep, LIMITS).contains("nests deeper than 64"));
     assert!(render("[".repeat(100_000), ParseLimits { depth: 1 << 30, ..LIMITS }).contains("error[WND-10"));
-    assert!(render("a: 1\n".repeat(9), ParseLimits { bytes: 20, ..LIMITS }).contains("more than the 20 bytes"));
+    assert!(render("a: 1\n".repeat(9), ParseLimits { bytes: 20, ..LIMITS }).contains("the maximum of 20 bytes"));
 }
 
 /// A deterministic pseudo-random generator.

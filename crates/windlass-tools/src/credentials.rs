@@ -68,13 +68,13 @@ impl Credential {
     }
 
     /// Returns the name for messages: "the credential", followed by its alias if it has one.
-    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only databases say it"))]
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "used only by database tools"))]
     pub(crate) fn display_name(&self) -> String {
         self.alias.as_ref().map_or_else(|| "the credential".to_owned(), |alias| format!("the credential `{alias}`"))
     }
 
     /// Returns true if the operator configured it under an alias, so that it does not come from a definition.
-    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only databases ask"))]
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "used only by database tools"))]
     pub(crate) fn is_configured(&self) -> bool {
         self.alias.is_some()
     }

@@ -234,7 +234,7 @@ async fn invalid_inputs_are_rejected() {
         (r#""x""#, "BadModelInput", "object"),
         (r#"{"promt": "x"}"#, "BadModelInput", "did you mean `prompt`?"),
         (r#"{"prompt": "x", "top_p": 1}"#, "BadModelInput", "did you mean `topP`?"),
-        (r#"{"prompt": "x", "banana": 1}"#, "BadModelInput", "known are"),
+        (r#"{"prompt": "x", "banana": 1}"#, "BadModelInput", "supported keys"),
         ("{}", "BadModelPrompt", "prompt"),
         (r#"{"prompt": null}"#, "BadModelPrompt", "prompt"),
         (r#"{"messages": "x"}"#, "BadModelMessages", "array"),

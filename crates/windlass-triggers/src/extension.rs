@@ -186,7 +186,7 @@ impl TriggerReader<'_> {
         }
         let waits = object.peek("maximumWaitingRuns").filter(|_| object.peek("runs").is_none());
         if let Some((key, _)) = waits {
-            let message = "`maximumWaitingRuns` means nothing without `runs`: no run waits";
+            let message = "`maximumWaitingRuns` has no effect without `runs`: no run waits";
             self.error(self.codes.missing_key, key.span, message, "add `runs`: the maximum number of concurrent runs");
         }
     }

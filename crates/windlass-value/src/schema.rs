@@ -18,7 +18,7 @@ impl std::fmt::Display for SchemaTooLarge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             SchemaTooLarge::Wide(max) => {
-                write!(f, "with its references followed it has more than {max} subschemas for one value")
+                write!(f, "more than {max} subschemas apply to one value (references included)")
             }
             SchemaTooLarge::Deep(max) => write!(f, "its subschemas and references are more than {max} deep"),
         }

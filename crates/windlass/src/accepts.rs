@@ -281,7 +281,7 @@ impl Accepts for StepFailed {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a step",
     label = "neither an event, nor a context, nor a resource",
-    note = "a step takes one event (`#[derive(Event)]`, a union, `All<E>`, `Collect<(A, B)>`, `StepFailed`), and beside it `Context`, `Context<State>` and resources as `Res<T>`"
+    note = "a step takes one event (`#[derive(Event)]`, a union, `All<E>`, `Collect<(A, B)>`, `StepFailed`), and in addition `Context`, `Context<State>` and resources as `Res<T>`"
 )]
 pub trait Param: Sized + Send + 'static {
     #[doc(hidden)]

@@ -123,7 +123,7 @@ impl<'w> BuildChecks<'w> {
                 self.add(Problem::new(
                     "duplicate_event",
                     message,
-                    "a name stands for one type: give one of them another",
+                    "an event name identifies one type; rename one of them",
                 ));
             }
         }
@@ -152,11 +152,11 @@ impl<'w> BuildChecks<'w> {
             1 => {}
             0 => self.add(Problem::new(
                 "no_stop",
-                "no step gives a stop event",
+                "no step returns or sends a stop event",
                 "mark the event that ends a run: `#[event(name = \"…\", stop)]`",
             )),
             _ => {
-                let message = format!("there is more than one stop event, {}", list_names("given", stops));
+                let message = format!("there is more than one stop event, {}", list_names("produced", stops));
                 self.add(Problem::new(
                     "many_stops",
                     message,
@@ -200,8 +200,8 @@ impl<'w> BuildChecks<'w> {
             let Some(of) = &handler.steps else {
                 match wildcard.replace(&step.name) {
                     Some(first) => wrong(
-                        format!("`{first}` and `{}` are both for all steps", step.name),
-                        "only one handler can be: set `of` on the other".to_owned(),
+                        format!("`{first}` and `{}` both handle all steps", step.name),
+                        "only one handler may handle all steps; name the steps of the other with `of`".to_owned(),
                     ),
                     None => continue,
                 }
@@ -213,16 +213,16 @@ impl<'w> BuildChecks<'w> {
                         let names =
                             workflow.steps.iter().filter(|one| one.handler.is_none()).map(|one| one.name.as_str());
                         let message =
-                            format!("the error handler `{}` is for `{target}`, which is not a step", step.name);
+                            format!("the error handler `{}` handles `{target}`, which is not a step", step.name);
                         wrong(message, suggest(target, names.collect::<Vec<_>>()));
                     }
                     Some(one) if one.handler.is_some() => wrong(
-                        format!("the error handler `{}` is for `{target}`, which is a handler itself", step.name),
+                        format!("the error handler `{}` handles `{target}`, which is a handler itself", step.name),
                         "a failure of a handler fails the run".to_owned(),
                     ),
                     Some(_) => {
                         if let Some(first) = claimed.insert(target, &step.name) {
-                            let message = format!("`{first}` and `{}` are both for `{target}`", step.name);
+                            let message = format!("`{first}` and `{}` both handle `{target}`", step.name);
                             wrong(message, "a step has one error handler".to_owned());
                         }
                     }
@@ -279,20 +279,21 @@ impl<'w> BuildChecks<'w> {
             let already_reported = !fed.is_empty() && (produced.is_empty() || step.shape.join == JoinKind::Collect);
             if !reached.contains(&at) && !already_reported && step.shape.events > 0 {
                 let message = match step.handler.is_some() {
-                    true => format!("the error handler `{name}` is for no step that can run"),
+                    true => format!("the error handler `{name}` handles no step that can run"),
                     false => format!("the step `{name}` can never run: nothing leads to it from the start"),
                 };
                 self.add_unless_allowed(
                     Check::Unreachable,
                     step,
                     message,
-                    "let a step that runs give one of its events",
+                    "let a step that can run return or send one of its events",
                 );
             }
             if reached.contains(&at) && !leads_out.contains(&at) {
-                let message = format!("the step `{name}` is a dead end: nothing that it gives leads to the run's end");
-                let hint =
-                    "let it give the stop event, an event that requests input from outside, or one that leads to those";
+                let message =
+                    format!("the step `{name}` is a dead end: nothing that it produces leads to the run's end");
+                let hint = "let it return or send the stop event, an event that requests input from outside, or one \
+                            that leads to those";
                 self.add_unless_allowed(Check::DeadEnd, step, message, hint);
             }
             if step.shape.join == JoinKind::All
@@ -317,9 +318,9 @@ impl<'w> BuildChecks<'w> {
                 let (check, why) = match collects {
                     true => (
                         Check::Join,
-                        format!("collects `{}`, which no step gives: it never has all it needs", event.name),
+                        format!("collects `{}`, which no step produces, so the join can never be complete", event.name),
                     ),
-                    false => (Check::NeverProduced, format!("accepts `{}`, which no step gives", event.name)),
+                    false => (Check::NeverProduced, format!("accepts `{}`, which no step produces", event.name)),
                 };
                 let hint =
                     "let a step return or send it, or mark it as coming from outside: `#[event(human_response)]`";
@@ -339,7 +340,7 @@ impl<'w> BuildChecks<'w> {
             let ends = |event: &&EventType| matches!(event.kind, EventKind::Stop | EventKind::InputRequired);
             for event in step.outputs().filter(|event| !ends(event) && !consumed.contains(event.name)) {
                 if reported.insert(event.name) {
-                    let message = format!("the step `{}` gives `{}`, which no step accepts", step.name, event.name);
+                    let message = format!("the step `{}` produces `{}`, which no step accepts", step.name, event.name);
                     let hint = "add a step that takes it, or declare the step that waits for it: `waits = [Event]`";
                     self.add_unless_allowed(Check::NeverConsumed, step, message, hint);
                 }

@@ -32,7 +32,7 @@ use crate::{Param, Returns, StepError, StepResult};
 #[diagnostic::on_unimplemented(
     message = "this function cannot be a step",
     label = "not a step",
-    note = "a step is `async fn(context, event, resources…) -> Result<events, StepError>`: one event, and beside it `Context` and `Res<T>`; a closure declares the types of its parameters",
+    note = "a step is `async fn(context, event, resources…) -> Result<events, StepError>`: one event, and in addition `Context` and `Res<T>`; a closure declares the types of its parameters",
     note = "what is returned is an event, a union of events, `Option` or `Vec` of those, or `()`"
 )]
 pub trait StepFn<Args>: Send + Sync + 'static {
@@ -86,7 +86,7 @@ functions!(P1, P2, P3, P4, P5, P6, P7, P8, P9, P10);
 #[diagnostic::on_unimplemented(
     message = "these cannot be the parameters of a step",
     label = "not the parameters of a step",
-    note = "a step takes one event, and beside it a `Context` and resources as `Res<T>`: ten parameters at most"
+    note = "a step takes one event, and in addition a `Context` and resources as `Res<T>`: ten parameters at most"
 )]
 #[doc(hidden)]
 pub trait Params: Sized + Send + 'static {

@@ -93,10 +93,13 @@ fn each_problem_has_a_code_and_a_sentence() {
             complete().step("x", step!(Other => Done)).workflow(),
             vec![("many_starts", "there is more than one start event, accepted: `begin`, `other`")],
         ),
-        (named("w").step("x", step!(Begin => Asked)).workflow(), vec![("no_stop", "no step gives a stop event")]),
+        (
+            named("w").step("x", step!(Begin => Asked)).workflow(),
+            vec![("no_stop", "no step returns or sends a stop event")],
+        ),
         (
             complete().step("x", step!(Begin => Ended)).workflow(),
-            vec![("many_stops", "there is more than one stop event, given: `done`, `ended`")],
+            vec![("many_stops", "there is more than one stop event, produced: `done`, `ended`")],
         ),
         (
             complete().step("x", step!(Done => Done)).workflow(),
@@ -104,11 +107,11 @@ fn each_problem_has_a_code_and_a_sentence() {
         ),
         (
             complete().step("x", step!(A => Done)).workflow(),
-            vec![("never_produced", "the step `x` accepts `a`, which no step gives")],
+            vec![("never_produced", "the step `x` accepts `a`, which no step produces")],
         ),
         (
             named("w").step("x", step!(Begin => Option<Done>)).sends::<A>().workflow(),
-            vec![("never_consumed", "the step `x` gives `a`, which no step accepts")],
+            vec![("never_consumed", "the step `x` produces `a`, which no step accepts")],
         ),
         // A step that waits for an event consumes it; a question and its answer need no step inside.
         (
@@ -132,8 +135,8 @@ fn each_problem_has_a_code_and_a_sentence() {
         (
             named("w").step("x", step!(Begin => Either)).step("y", step!(A => B)).step("z", step!(B => A)).workflow(),
             vec![
-                ("dead_end", "the step `y` is a dead end: nothing that it gives leads to the run's end"),
-                ("dead_end", "the step `z` is a dead end: nothing that it gives leads to the run's end"),
+                ("dead_end", "the step `y` is a dead end: nothing that it produces leads to the run's end"),
+                ("dead_end", "the step `z` is a dead end: nothing that it produces leads to the run's end"),
             ],
         ),
         (
@@ -150,7 +153,7 @@ fn each_problem_has_a_code_and_a_sentence() {
         ),
         (
             complete().step("x", step!(Begin => A)).step("y", step!(Collect<(A, B)> => Done)).workflow(),
-            vec![("join", "the step `y` collects `b`, which no step gives: it never has all it needs")],
+            vec![("join", "the step `y` collects `b`, which no step produces, so the join can never be complete")],
         ),
         (
             named("w")
@@ -220,24 +223,24 @@ fn handlers_have_rules() {
         (complete().on_failure("h", failure()).times(2).workflow(), vec![]),
         (
             complete().on_failure("h", failure()).for_steps(["whole"]).on_failure("rest", failure()).workflow(),
-            vec!["the error handler `rest` is for no step that can run"],
+            vec!["the error handler `rest` handles no step that can run"],
         ),
         (
             complete().on_failure("h", failure()).on_failure("g", failure()).workflow(),
-            vec!["`h` and `g` are both for all steps", "the error handler `g` is for no step that can run"],
+            vec!["`h` and `g` both handle all steps", "the error handler `g` handles no step that can run"],
         ),
         (
             complete().on_failure("h", failure()).for_steps(["whale"]).workflow(),
             vec![
-                "the error handler `h` is for `whale`, which is not a step",
-                "the error handler `h` is for no step that can run",
+                "the error handler `h` handles `whale`, which is not a step",
+                "the error handler `h` handles no step that can run",
             ],
         ),
         (
             complete().on_failure("h", failure()).on_failure("g", failure()).for_steps(["h"]).workflow(),
             vec![
-                "the error handler `g` is for `h`, which is a handler itself",
-                "the error handler `g` is for no step that can run",
+                "the error handler `g` handles `h`, which is a handler itself",
+                "the error handler `g` handles no step that can run",
             ],
         ),
         (
@@ -247,7 +250,7 @@ fn handlers_have_rules() {
                 .on_failure("g", failure())
                 .for_steps(["whole"])
                 .workflow(),
-            vec!["`h` and `g` are both for `whole`", "the error handler `g` is for no step that can run"],
+            vec!["`h` and `g` both handle `whole`", "the error handler `g` handles no step that can run"],
         ),
         (complete().on_failure("h", failure()).times(0).workflow(), vec!["the error handler `h` may never run"]),
         (

@@ -234,7 +234,7 @@ export interface TaskStartedEvent extends Fixed<"task.started"> {
   attempt: number;
   /** The tool, for a task that a worker executes. */
   tool?: string;
-  /** The number of a further call of the same attempt. */
+  /** The number of the call within the attempt, for a call that continues an operation. */
   call?: number;
 }
 

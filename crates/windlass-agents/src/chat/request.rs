@@ -94,8 +94,8 @@ impl<'a> ChatRequest<'a> {
     pub(super) fn parse(input: &'a Value) -> Result<ChatRequest<'a>, ErrorInfo> {
         let map = object(input, "the input")?;
         if let Some(name) = map.keys().find(|name| !KNOWN_KEYS.contains(&&***name)) {
-            let hint =
-                did_you_mean(name, KNOWN_KEYS).unwrap_or_else(|| format!("known are {}", format_names(KNOWN_KEYS)));
+            let hint = did_you_mean(name, KNOWN_KEYS)
+                .unwrap_or_else(|| format!("supported keys: {}", format_names(KNOWN_KEYS)));
             return Err(bad(format!("a model call has no `{name}`")).hint(hint));
         }
         let messages = non_null(map, "messages").ok_or_else(|| bad("there are no `messages`"))?;

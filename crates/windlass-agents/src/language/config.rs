@@ -28,7 +28,7 @@ impl<'a> Config<'a> {
     }
 
     pub(crate) fn text(&self, key: &'static str) -> Result<Arc<str>, String> {
-        self.optional_text(key)?.ok_or_else(|| format!("it needs a text `{key}`"))
+        self.optional_text(key)?.ok_or_else(|| format!("missing `{key}`, a text"))
     }
 
     pub(crate) fn optional_text(&self, key: &'static str) -> Result<Option<Arc<str>>, String> {

@@ -52,7 +52,7 @@ pub(super) fn delivery_answer(config: &Config<'_>) -> Result<CompiledFunction, S
         let known = given.get("known").and_then(Value::as_list).unwrap_or_default();
         if !known.is_empty() {
             let known: Vec<&str> = known.iter().filter_map(Value::as_str).collect();
-            answer.push_str(&format!("; there are: {}", known.join(", ")));
+            answer.push_str(&format!("; known recipients: {}", known.join(", ")));
         }
         Ok(tool_answer(answer, true))
     }))
@@ -170,7 +170,7 @@ pub(super) fn coordinator_failure(_: &Config<'_>) -> Result<CompiledFunction, St
 /// Returns whether the coordinator has had `turns` turns since its last mail. It then waits for mail, or is over if all
 /// steps have ended; `ending` selects which of the two cases is asked for.
 pub(super) fn turns_used_up(config: &Config<'_>) -> Result<CompiledFunction, String> {
-    let turns = config.count("turns")?.ok_or("it needs `turns`")?;
+    let turns = config.count("turns")?.ok_or("missing `turns`")?;
     let ending = config.flag("ending")?;
     Ok(Box::new(move |reader| {
         let conversation = reader.own_variable("conversation")?;

@@ -131,7 +131,7 @@ impl Expression for AgentExpression {
 
 /// A constant.
 fn constant(config: &Config<'_>) -> Result<CompiledFunction, String> {
-    let value = config.value("value").cloned().ok_or("it needs a `value`")?;
+    let value = config.value("value").cloned().ok_or("missing `value`")?;
     Ok(Box::new(move |_| Ok(value.clone())))
 }
 

@@ -44,7 +44,7 @@ impl NextAction {
 /// Returns whether this action follows from the reply. False if the model call has failed.
 pub(super) fn next_action_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let is = NextAction::parse(&config.text("is")?)?;
-    let turns = config.count("turns")?.ok_or("it needs `turns`")? as u64;
+    let turns = config.count("turns")?.ok_or("missing `turns`")? as u64;
     let tool = config.optional_text("tool")?;
     Ok(Box::new(move |reader| {
         Ok(Value::Bool(!reader.has_failed() && next_action(reader, turns, tool.as_ref())? == is))

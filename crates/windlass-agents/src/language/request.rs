@@ -17,7 +17,7 @@ const BYTES_PER_TOKEN: u64 = 4;
 const MILLION: u128 = 1_000_000;
 
 pub(super) fn request(config: &Config<'_>) -> Result<CompiledFunction, String> {
-    let fixed = config.inner("fixed")?.ok_or("it needs `fixed`")?;
+    let fixed = config.inner("fixed")?.ok_or("missing `fixed`")?;
     let mut map = Map::new();
     for key in FIXED_KEYS {
         map.insert(key, fixed.value(key).cloned().unwrap_or_default());
@@ -39,7 +39,7 @@ pub(super) fn request(config: &Config<'_>) -> Result<CompiledFunction, String> {
 
 /// Returns the tokens to reserve, and the money if there is a price.
 pub(super) fn reserve(config: &Config<'_>) -> Result<CompiledFunction, String> {
-    let max_tokens = config.count("max_tokens")?.ok_or("it needs `max_tokens`")? as u64;
+    let max_tokens = config.count("max_tokens")?.ok_or("missing `max_tokens`")? as u64;
     let fixed = config.count("fixed")?.unwrap_or(0) as u64;
     let price = config.inner("price")?.map(|price| {
         let part = |key: &'static str| Ok::<u64, String>(price.count(key)?.unwrap_or(0) as u64);

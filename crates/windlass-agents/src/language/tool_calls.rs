@@ -36,7 +36,7 @@ impl WorkflowTool {
                 Value::Str(text) if *needed && text.trim().is_empty() => format!("`{name}` is empty"),
                 Value::Str(_) => continue,
                 Value::Null if !needed => continue,
-                Value::Null => format!("it needs `{name}`, a text"),
+                Value::Null => format!("`{name}` is missing; it must be a text"),
                 other => format!("`{name}` must be a text; it is {} {}", other.kind(), reader.json(&other)?),
             };
             return Ok(Some(problem));

@@ -24,7 +24,7 @@ pub(crate) struct GlobalArgs {
     /// Directory that stores the runs [default: .windlass]
     #[arg(long, global = true, value_name = "PATH", env = "WINDLASS_STORE", hide_env_values = true)]
     pub store: Option<PathBuf>,
-    /// Settings file [default: windlass.toml beside the store, if it exists]
+    /// Settings file [default: windlass.toml next to the store, if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Print machine-readable JSON, and nothing else, on stdout
@@ -398,7 +398,8 @@ pub(crate) struct RestartArgs {
     /// Occurrence of the restart point, counted from 1 [default: the last]
     #[arg(long, value_name = "N")]
     pub occurrence: Option<u64>,
-    /// Override a variable from the restart point on; the value is parsed as JSON if possible, else taken as text
+    /// Override a variable, parameter or input from the restart point on; the value is parsed as JSON if possible, else
+    /// taken as text
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]

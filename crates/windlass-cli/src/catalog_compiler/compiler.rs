@@ -128,7 +128,10 @@ impl CatalogCompiler {
         };
         if self.calls_transitively(&found, &plan.name, catalog, &mut BTreeSet::new()) {
             let hint = "a definition can call itself by its own name; a cycle of several definitions cannot be pinned";
-            return Err(problem(format!("the definition `{name}` leads back to `{}`", plan.name), hint.to_owned()));
+            return Err(problem(
+                format!("the definition `{name}` calls `{}` again, directly or indirectly", plan.name),
+                hint.to_owned(),
+            ));
         }
         Ok(Some(found.plan))
     }
@@ -186,7 +189,7 @@ fn other_dialect(plan: &Plan, before: &RegisteredVersion) -> Diagnostic {
 }
 
 fn other_name(own: &str, given: &str, span: Span) -> Diagnostic {
-    let message = format!("the text calls itself `{own}`, and is registered as `{given}`");
+    let message = format!("this calls the definition by its own name, `{own}`, but it is registered as `{given}`");
     Diagnostic::error(OTHER_NAME, span, message).with_hint(format!("call `{given}` here, or register it as `{own}`"))
 }
 
@@ -200,7 +203,8 @@ fn needs_worker(tool: &str, span: SourceSpan) -> Diagnostic {
         _ => format!("this server does not run `{tool}` itself: the step waits until a worker takes it"),
     };
     Diagnostic::warning(NEEDS_WORKER, span, message).with_hint(format!(
-        "start `windlass worker` on a machine that may; or put \"{tool}\" into `tools` under [server] in windlass.toml"
+        "start `windlass worker` on a machine that may run it; or put \"{tool}\" into `tools` under [server] in \
+         windlass.toml"
     ))
 }
 

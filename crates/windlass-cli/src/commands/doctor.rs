@@ -83,9 +83,10 @@ fn check_run(
     match &row.owner {
         // The run only waits: its dead owner left no unfinished work.
         Some(_) if status_name(row, &state) == "waiting" => Ok(None),
-        Some(owner) => {
-            finding(format!("its owner, {}, is gone", owner_name(owner)), stores::resume_hint(global, store, row)?)
-        }
+        Some(owner) => finding(
+            format!("its owner, {}, is no longer running", owner_name(owner)),
+            stores::resume_hint(global, store, row)?,
+        ),
         None if row.timer.is_some() || !state.waits.is_empty() || state.paused => Ok(None),
         None => {
             let what = "it is open but stuck: no process runs it, and it has no timer and no wait".to_owned();

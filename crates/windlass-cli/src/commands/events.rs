@@ -44,7 +44,7 @@ fn follow(
             if !warned && live_owner(store, &row)?.is_none() {
                 warned = true;
                 out::note(&match stores::server_address(global, &row) {
-                    Some(address) => format!("the server on {address} has it"),
+                    Some(address) => format!("no process owns the run now; the server at {address} takes it over"),
                     None => format!("no process runs it: {}", stores::resume_hint(global, store, &row)?),
                 });
             }

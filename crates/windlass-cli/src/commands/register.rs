@@ -202,7 +202,7 @@ fn read_text(file: &Path) -> Result<String, CliFailure> {
 
 fn duplicate_name(name: &str, file: &Path, other: &Path) -> CliFailure {
     let message =
-        format!("its definition has the name `{name}`, as has that of {}, which was registered", other.display());
+        format!("its definition has the same name, `{name}`, as that of {}, which was registered", other.display());
     let hint = "give it another name in the text, or remove one of the two from the folder";
     CliFailure::new(CliExit::Invalid, message).code(codes::DUPLICATE_DEFINITION).location(display_path(file)).hint(hint)
 }

@@ -132,7 +132,7 @@ fn print_reply_with_note(
     let (word, sentence) = match answer {
         RequestOutcome::Queued if server.is_some() => {
             let address = server.as_deref().unwrap_or_default();
-            ("buffered", format!("{what}: buffered; the server on {address} applies it"))
+            ("buffered", format!("{what}: buffered; the server at {address} applies it"))
         }
         RequestOutcome::Delivered if what == "pause" => {
             ("delivered", format!("pause: delivered to the process that runs {run}; resume it with\n  {resume}"))

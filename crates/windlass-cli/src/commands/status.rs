@@ -189,7 +189,7 @@ impl<'a> StatusView<'a> {
         Ok(match &self.owner {
             Some(owner) => format!(" ({})", owner_name(owner)),
             None => match stores::server_address(global, &self.seen.row) {
-                Some(address) => format!(" (the server on {address} has it)"),
+                Some(address) => format!(" (no process owns it now; the server at {address} takes it over)"),
                 None => format!(" (no process runs it: {})", stores::resume_hint(global, store, &self.seen.row)?),
             },
         })

@@ -193,7 +193,10 @@ fn limit_value<'a>(name: &str, value: &'a toml::Value) -> Result<LimitValue<'a>,
     match value {
         toml::Value::Integer(number) => Ok(LimitValue::Number(*number)),
         toml::Value::String(text) => Ok(LimitValue::Text(text)),
-        other => Err(CliFailure::setting(format!("the limit `{name}` cannot be of kind {}", other.type_str()))),
+        other => Err(CliFailure::setting(format!(
+            "the limit `{name}` must be a whole number or a string, not {}",
+            other.type_str()
+        ))),
     }
 }
 
@@ -238,7 +241,7 @@ fn check_limits(limits: &serde_json::Value) -> Result<(), CliFailure> {
     for (name, ceiling) in LIMIT_CEILINGS {
         if limits[name].as_u64().is_some_and(|given| given > ceiling) {
             let message =
-                format!("the limit `{name}` cannot be above {ceiling}: what nests deeper cannot be read back");
+                format!("the limit `{name}` cannot be above {ceiling}: values that nest deeper cannot be decoded");
             return Err(CliFailure::setting(message)
                 .code(codes::LIMITS)
                 .hint(format!("give a number up to {ceiling}, or leave it out")));

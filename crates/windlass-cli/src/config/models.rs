@@ -44,7 +44,7 @@ pub(crate) fn prices(table: toml::Value) -> Result<BTreeMap<String, TokenPrice>,
 fn sections(table: toml::Value, section: &str) -> Result<toml::Table, CliFailure> {
     match table {
         toml::Value::Table(entries) => Ok(entries),
-        other => Err(CliFailure::setting(format!("`{section}` must be a section, not of kind {}", other.type_str()))),
+        other => Err(CliFailure::setting(format!("`{section}` must be a section, not {}", other.type_str()))),
     }
 }
 
@@ -57,8 +57,9 @@ fn read<T: serde::de::DeserializeOwned>(value: toml::Value, section: &str) -> Re
 fn parse_service(name: String, entry: toml::Value) -> Result<ModelService, CliFailure> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || !name.chars().all(is_name) || name == "scripted" {
-        return Err(CliFailure::setting(format!("a model service cannot be called `{name}`"))
-            .hint("letters, digits, - and _: it stands before the `/` of a model's name; `scripted` is taken"));
+        return Err(CliFailure::setting(format!("a model service cannot be called `{name}`")).hint(
+            "use letters, digits, - and _: it is the prefix before `/` in a model's name; `scripted` is reserved",
+        ));
     }
     let entry: ModelServiceEntry = read(entry, &format!("models.{name}"))?;
     let is_known = PROVIDERS.iter().any(|provider| provider.prefix == name);
@@ -152,7 +153,7 @@ mod tests {
             ("[models.house]\n", "has no `base_url`"),
             ("[models.grok]\n", "did you mean `groq`"),
             ("[models.\"a/b\"]\nbase_url = \"http://x\"\n", "cannot be called `a/b`"),
-            ("[models.scripted]\nbase_url = \"http://x\"\n", "`scripted` is taken"),
+            ("[models.scripted]\nbase_url = \"http://x\"\n", "`scripted` is reserved"),
             ("[models.a]\nbase_url = \"x\"\n", "is not an HTTP URL"),
             ("[models.a]\nbase_url = \"http://x\"\nprotocol = \"grpc\"\n", "cannot be `grpc`"),
             ("[models.a]\nbase_url = \"http://x\"\nmax_tokens = 0\n", "is 0"),

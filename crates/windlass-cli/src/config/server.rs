@@ -132,15 +132,13 @@ fn section_entries(value: toml::Value, section: &str) -> Result<toml::Table, Cli
 fn text(value: toml::Value, key: &str) -> Result<String, CliFailure> {
     match value {
         toml::Value::String(text) => Ok(text),
-        other => {
-            Err(CliFailure::setting(format!("`{key}` under [server] must be a text, not of kind {}", other.type_str())))
-        }
+        other => Err(CliFailure::setting(format!("`{key}` under [server] must be a string, not {}", other.type_str()))),
     }
 }
 
 fn texts(value: toml::Value, key: &str) -> Result<Vec<String>, CliFailure> {
     let wrong = |found: &str| {
-        CliFailure::setting(format!("`{key}` under [server] must be a list of texts, not of kind {found}"))
+        CliFailure::setting(format!("`{key}` under [server] must be a list of strings, not {found}"))
             .hint(format!("such as {key} = [\"…\"]"))
     };
     let toml::Value::Array(items) = value else { return Err(wrong(value.type_str())) };
@@ -283,9 +281,9 @@ mod tests {
         for (text, why) in [
             ("[server]\nbnd = \"x\"\n", "did you mean `bind`"),
             ("[server]\nbind = \"localhost\"\n", "not an address and port"),
-            ("[server]\nbind = 5\n", "must be a text"),
+            ("[server]\nbind = 5\n", "must be a string"),
             ("[server]\ntools = [\"shel\"]\n", "did you mean `shell`"),
-            ("[server]\ntools = \"shell\"\n", "list of texts"),
+            ("[server]\ntools = \"shell\"\n", "list of strings"),
             ("[server]\nrate_per_second = 0\n", "1 or more"),
             ("[server]\nmax_body_byte = 5\n", "did you mean `max_body_bytes`"),
             ("[server]\nmax_body_bytes = 0\n", "cannot be 0"),
@@ -298,7 +296,7 @@ mod tests {
             ("[server.outbound]\nalow = []\n", "did you mean `allow`"),
             ("[server.outbound]\nallow = [\"10.1.2.3/16\"]\n", "did you mean `10.1.0.0/16`"),
             ("[server.outbound]\nallow = [\"http://x\"]\n", "omit the scheme"),
-            ("[server.outbound]\ndeny = [1]\n", "list of texts"),
+            ("[server.outbound]\ndeny = [1]\n", "list of strings"),
             ("[server.agents]\nsandbx = true\n", "did you mean `sandbox`"),
             ("[server]\nagents = 3\n", "must be a section"),
             ("server = 3\n", "must be a section"),

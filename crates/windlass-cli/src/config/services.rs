@@ -158,7 +158,7 @@ impl AuthSettings {
 pub(crate) fn parse_auth(table: toml::Value) -> Result<AuthSettings, CliFailure> {
     let read: Result<AuthSettings, _> = read(table, "auth");
     read.map_err(|failure| {
-        failure.hint("an alias has an address, { env = \"NAME\" }, or a table of these: host, user, password, …")
+        failure.hint("write a URL, { env = \"NAME\" }, or a table of fields: host, user, password, …")
     })
 }
 
@@ -257,5 +257,5 @@ pub(super) fn read<T: serde::de::DeserializeOwned>(value: toml::Value, section: 
 }
 
 pub(super) fn wrong_kind(section: &str, found: &toml::Value) -> CliFailure {
-    CliFailure::setting(format!("`{section}` must be a section, not of kind {}", found.type_str()))
+    CliFailure::setting(format!("`{section}` must be a section, not {}", found.type_str()))
 }

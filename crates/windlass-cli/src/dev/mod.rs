@@ -121,7 +121,11 @@ impl DefinitionFolder {
             Err(failure) => return broken(failure.message().to_owned()),
         };
         if let Some(other) = names.get(&plan.name) {
-            return broken(format!("its definition has the name `{}`, as has that of {}", plan.name, other.display()));
+            return broken(format!(
+                "its definition has the same name, `{}`, as that of {}",
+                plan.name,
+                other.display()
+            ));
         }
         let draft = DefinitionDraft {
             name: Some(plan.name.to_string()),
@@ -177,7 +181,7 @@ impl DefinitionFolder {
                 if before.as_ref().is_none_or(|before| before.message != message) {
                     info!(event = "broken", "{message}");
                     if let Some((name, version)) = &was {
-                        info!(event = "stays", "`{name}` stays as it was registered last, version {version}");
+                        info!(event = "stays", "the last registered version of `{name}`, {version}, stays active");
                     }
                 }
                 FileState { registered: was, message, broken: true }
@@ -193,11 +197,14 @@ impl DefinitionFolder {
             Some((name, _)) if names.contains_key(&name) => return,
             Some((name, version)) => {
                 self.app.definitions.set_problems(&name, Vec::new());
-                format!("{} is gone; `{name}` stays as it was registered last, version {version}", file.display())
+                format!(
+                    "{} was removed; the last registered version of `{name}`, {version}, stays active",
+                    file.display()
+                )
             }
             None => {
                 self.app.definitions.set_problems(&stem(file), Vec::new());
-                format!("{} is gone", file.display())
+                format!("{} was removed", file.display())
             }
         };
         info!(event = "gone", "{gone}");

@@ -148,7 +148,7 @@ impl ProgressLines {
     fn retrying(&mut self, path: &str, attempt: u32, delay: windlass_value::Duration, because: &str) {
         self.show_enclosing_steps(path);
         let because = text::format_value(&Value::from(because), 100);
-        self.show(&format!("{path} failed, try {} in {}: {because}", attempt + 1, text::format_duration(delay)));
+        self.show(&format!("{path} failed; attempt {} in {}: {because}", attempt + 1, text::format_duration(delay)));
     }
 
     fn show(&self, what: &str) {

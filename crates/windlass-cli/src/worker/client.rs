@@ -151,7 +151,7 @@ impl ServerClient {
             200..=299 => {
                 let bytes = if bytes.is_empty() { &b"null"[..] } else { &bytes };
                 serde_json::from_slice(bytes).map_err(|error| {
-                    ServerRequestError::Unreachable(format!("its response is not understood: {error}"))
+                    ServerRequestError::Unreachable(format!("its response could not be decoded: {error}"))
                 })
             }
             409 => Err(ServerRequestError::StaleLease),

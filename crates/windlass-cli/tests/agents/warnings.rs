@@ -56,8 +56,8 @@ fn cases() -> [Case; 7] {
             0,
             &[
                 "one.act[0]: permission denied: tool `bash` needs approval",
-                "warning: 2 tool calls were denied: permission denied: tool `bash` needs approval, and this run has no \
-                 terminal; pass --allow bash or --yolo",
+                "warning: 2 tool calls were denied: tool `bash` needs approval, and this run has no terminal; pass \
+                 --allow bash or --yolo",
             ],
         ),
         (
@@ -66,7 +66,7 @@ fn cases() -> [Case; 7] {
             "[{when: {turn: 1}, calls: [{name: bash, arguments: {command: ls}}]}, {when: {turn: 2}, reply: ok}]",
             &["--yolo", "--deny", "bash"],
             0,
-            &["warning: 1 tool call was denied: permission denied: tool `bash` is denied by --deny"],
+            &["warning: 1 tool call was denied: tool `bash` is denied by --deny"],
         ),
         (
             "condition",

@@ -190,7 +190,7 @@ events! {
     } optional {
         /// The tool, for a task that a worker executes.
         tool: Option<Arc<str>>,
-        /// The number of a further call of the same attempt.
+        /// The number of the call within the attempt, for a call that continues an operation.
         call: u32,
     }
 

@@ -196,7 +196,7 @@ impl Reducer<'_> {
 
     /// Accounts for a finished job: adds the amounts it used and frees its reservation.
     pub(in crate::reduce) fn account_job(&mut self, job: u64, outcome: Option<&TaskOutcome>) -> FaultResult {
-        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that ends"))?;
+        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "a job that ends"))?;
         let (frame, reserved) = (open.frame, std::mem::take(&mut open.reserved));
         let used = outcome.and_then(|outcome| outcome.meta.get("usage")).map(amounts).unwrap_or_default();
         if reserved.is_empty() && used.is_empty() {

@@ -78,7 +78,7 @@ impl Reducer<'_> {
         let max_depth = limits.max_value_depth;
         match result {
             Ok(value) if value.is_deeper_than(max_depth) => {
-                let message = format!("the expression gives a value with more than {max_depth} levels of nesting");
+                let message = format!("the expression returns a value with more than {max_depth} levels of nesting");
                 let hint = "use a flat list instead of nested values; the limit is `max_value_depth`";
                 Err(EvalError::new(EvalErrorKind::Limit, message).with_hint(hint))
             }
@@ -129,7 +129,7 @@ impl Reducer<'_> {
             ErrorInfo::new(
                 "NotBoolean",
                 "expression",
-                format!("the condition gives {} {value:?}, not true or false", value.kind()),
+                format!("the condition returned {} {value:?}; expected true or false", value.kind()),
             )
             .hint("compare it with something: equals(…), greater(…)")
             .into()

@@ -296,7 +296,7 @@ impl Reducer<'_> {
     fn exit_scope(&mut self, frame: &Frame) -> FaultResult<ScopeId> {
         let opened = self.state.scopes.remove(frame.scope);
         let around = opened.and_then(|scope| scope.parent);
-        around.ok_or_else(|| no_scope(frame.scope, "one that its frame has opened inside another"))
+        around.ok_or_else(|| no_scope(frame.scope, "a scope that its frame has opened inside another"))
     }
 
     /// Clears the scope of a node that is entered again.

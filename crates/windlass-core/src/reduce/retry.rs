@@ -43,7 +43,7 @@ impl Reducer<'_> {
         let max = self.program.limits.max_retry_attempts;
         if matches!(retry.attempts, Amount::Computed(_)) && u64::from(tries) >= max {
             let message =
-                format!("{tries} attempts failed, and the policy asks for more; the limit is {max}: {}", error.message);
+                format!("{tries} attempts failed, and the policy requests more; the limit is {max}: {}", error.message);
             let hint =
                 "request fewer attempts, or ask the operator to raise `limits.max_retry_attempts` in windlass.toml";
             return Err(ErrorInfo::new("RetryCountExceeded", "limit", message).hint(hint).into());

@@ -20,7 +20,7 @@ impl State {
 
     fn check_all(&self, program: &Program) -> StateCheckResult {
         if !self.frames.is_sound() || !self.scopes.is_sound() {
-            return Err(Box::new(ReducerFault::Damaged { what: "the list of free places" }));
+            return Err(Box::new(ReducerFault::Damaged { what: "the list of free entries" }));
         }
         self.check_scopes(program)?;
         let mut live: BTreeMap<FrameId, u32> = BTreeMap::new();

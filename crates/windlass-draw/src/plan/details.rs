@@ -58,8 +58,8 @@ const MAX_TRIES_SHOWN: u64 = 1_000_000;
 fn retry_details(retry: Option<&Retry>) -> String {
     let Some(retry) = retry else { return String::new() };
     let max_attempts = match retry.attempts {
-        Amount::Fixed(1) => ", at most 1 try".to_owned(),
-        Amount::Fixed(max) if max <= MAX_TRIES_SHOWN => format!(", at most {max} tries"),
+        Amount::Fixed(1) => ", at most 1 attempt".to_owned(),
+        Amount::Fixed(max) if max <= MAX_TRIES_SHOWN => format!(", at most {max} attempts"),
         Amount::Fixed(_) | Amount::Computed(_) => String::new(),
     };
     let within = retry.window.map(|within| format!(", within {}", text::format_duration(within.time)));

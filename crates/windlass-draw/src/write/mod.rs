@@ -53,14 +53,14 @@ impl FromStr for DrawingFormat {
     /// use windlass_draw::DrawingFormat;
     ///
     /// assert_eq!("dot".parse(), Ok(DrawingFormat::Dot));
-    /// let error = "`png` is not a drawing format; expected one of: mermaid, dot, json, svg".to_owned();
+    /// let error = "unknown drawing format `png`; expected mermaid, dot, json or svg".to_owned();
     /// assert_eq!("png".parse::<DrawingFormat>(), Err(error));
     /// ```
     fn from_str(name: &str) -> Result<DrawingFormat, String> {
         let found = DrawingFormat::ALL.into_iter().find(|format| format.as_str() == name);
         found.ok_or_else(|| {
-            let all = DrawingFormat::ALL.map(DrawingFormat::as_str).join(", ");
-            format!("`{name}` is not a drawing format; expected one of: {all}")
+            let [others @ .., last] = DrawingFormat::ALL.map(DrawingFormat::as_str);
+            format!("unknown drawing format `{name}`; expected {} or {last}", others.join(", "))
         })
     }
 }

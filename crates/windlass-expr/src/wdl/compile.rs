@@ -295,7 +295,7 @@ impl WdlCompiler {
                     let hint = match text.contains('(') {
                         true => format!("did you forget the `@`? write `@{}`", text.trim()),
                         false => {
-                            "did you forget the `@`? a condition is such as `@equals(variables('x'), 1)`".to_owned()
+                            "did you forget the `@`? write a condition such as `@equals(variables('x'), 1)`".to_owned()
                         }
                     };
                     let message = format!("the condition {} is a text, not an expression", preview(source));

@@ -116,7 +116,7 @@ fn check_length(text: &str, range: Range<usize>) -> Result<(), WdlSyntaxError> {
         return Ok(());
     }
     Err(WdlSyntaxError::new(format!("the expression is longer than {MAX_LENGTH} characters"), range)
-        .hint("compose parts of it in actions of their own"))
+        .hint("compute parts of it in separate actions"))
 }
 
 fn parse_mixed(text: &str) -> Result<WdlText, WdlSyntaxError> {
@@ -209,7 +209,7 @@ impl Parser<'_> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
             return Err(WdlSyntaxError::new(format!("the expression nests deeper than {MAX_NESTING}"), self.here())
-                .hint("compose parts of it in actions of their own"));
+                .hint("compute parts of it in separate actions"));
         }
         self.skip_space();
         let start = self.at;

@@ -219,7 +219,7 @@ impl NoetlCompiler<'_> {
     pub(crate) fn check_alias(&mut self, node: &SyntaxNode) {
         let Some(text) = node.as_str() else {
             let message = format!("the alias of a credential is a text, found {}", node.describe());
-            self.error(codes::WRONG_KIND, node.span, message, "write its name, or a template that gives it");
+            self.error(codes::WRONG_KIND, node.span, message, "write its name, or a template that evaluates to it");
             return;
         };
         let alias = match (self.workload_text(text), crate::expr::is_template(text)) {

@@ -30,7 +30,8 @@ const MAX_TEXT_BYTES: usize = 1_024;
 pub(crate) struct ControlResponse {
     pub run: String,
     /// delivered: the owner of the run acts on it now; buffered: it takes effect when the run resumes, or when a step
-    /// waits for it; dropped: it is for one step, which does not wait for it; repeated: the same request was made before
+    /// waits for it; dropped: it is for one step, which does not wait for it; repeated: the same request was made
+    /// before
     pub delivery: &'static str,
     /// Explanation for a signal that no step waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,7 +162,8 @@ pub(crate) async fn cancel(
     respond(app, run, id, RunRequest::Cancel { reason }).await
 }
 
-/// Sends a signal to a run. A signal that answers an open approval must match its schema.
+/// Sends a signal to a run, which may wait for it now or later. A signal that answers an open approval must match its
+/// schema.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/signal", tag = "control", request_body = SignalRequest, params(("run" = String, Path)),
     responses((status = 202, description = "the signal is stored durably; `delivery` reports whether a step waits for it", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "the run has ended", body = ApiProblem), (status = 422, description = "it answers an approval and does not match its schema", body = ApiProblem)))]
 pub(crate) async fn signal(

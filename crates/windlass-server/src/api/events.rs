@@ -42,7 +42,8 @@ pub(crate) struct EventsQuery {
     follow: Option<bool>,
     /// Only events at this path and inside it: `sync[3].fetch`, or `sync[].fetch` for all iterations. For pages only.
     path: Option<String>,
-    /// Only events of this type, or of several types separated by commas. Impossible types are rejected. For pages only.
+    /// Only events of this type, or of several types separated by commas. Impossible types are rejected. For pages
+    /// only.
     r#type: Option<String>,
     /// Only events from this time on, RFC 3339. For pages only.
     since: Option<String>,

@@ -72,8 +72,9 @@ pub(crate) struct LoopLive {
 pub(crate) struct IterationList {
     pub run: String,
     pub r#loop: String,
-    /// As in `windlass iterations --json`: iteration, status, started_at, duration_ms, condition_result, result, error?,
-    /// reason?, item?; and `path`, as taken by restarts and events. An error also has its `position` in the definition.
+    /// As in `windlass iterations --json`: iteration, status, started_at, duration_ms, condition_result, result,
+    /// error?, reason?, item?; and `path`, as taken by restarts and events. An error also has its `position` in the
+    /// definition.
     #[schema(value_type = Vec<Object>)]
     pub iterations: Vec<Value>,
     /// Ranges that the page skips, because they are not retained.

@@ -128,7 +128,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictInner<V> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
         match self.expects_object {
-            true => Err(A::Error::custom("an object is expected here, this is an array")),
+            true => Err(A::Error::custom("expected an object, found an array")),
             false => self.inner.visit_seq(pass_through(access)),
         }
     }

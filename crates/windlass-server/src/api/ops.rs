@@ -43,7 +43,7 @@ pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Heal
         Err(ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail).hint(hint).retry_after(1))
     };
     if app.is_draining() || app.engine.is_closing() {
-        return not_ready("the server is shutting down".to_owned(), "send the request to its successor");
+        return not_ready("the server is shutting down".to_owned(), "retry against the server that replaces this one");
     }
     if app.engine.is_recovering() {
         return not_ready("runs of an earlier process are being reloaded".to_owned(), "retry in a second");

@@ -26,7 +26,7 @@ pub(crate) struct TokenFacts {
     /// Accurate to one hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used: Option<String>,
-    /// Id of the token that created it.
+    /// Id of the token that created it; `server` or `program` if no token did.
     #[serde(skip_serializing_if = "Option::is_none")]
     created_by: Option<String>,
 }

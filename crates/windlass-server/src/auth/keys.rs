@@ -129,7 +129,9 @@ impl TokenIndex {
     }
 
     fn new(tokens: HashMap<[u8; 32], IndexedToken>, store: Option<Arc<dyn Store>>) -> TokenIndex {
-        let anonymous = Arc::new(TokenIdentity::admin("anybody"));
+        // The id is part of the idempotency keys in existing stores and does not change with the name.
+        let anonymous = TokenIdentity { name: "anonymous".to_owned(), ..TokenIdentity::admin("anybody") };
+        let anonymous = Arc::new(anonymous);
         let (reload_state, failure_limits) = (Mutex::default(), SharedBuckets::default());
         TokenIndex { tokens: RwLock::new(tokens), store, reload_state, anonymous, failure_limits }
     }

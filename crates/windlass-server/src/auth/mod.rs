@@ -77,7 +77,7 @@ impl<N: RequiredScope> FromRequestParts<App> for Allowed<N> {
         gate::set_identity(parts, &identity);
         if !identity.may(N::SCOPE) {
             let detail = format!("the token `{}` has no scope `{}`", identity.name, N::SCOPE.as_str());
-            let hint = "`windlass token create NAME --scope …` creates one that has it";
+            let hint = "`windlass token create NAME --scope …` creates a token with that scope";
             return Err(ApiProblem::new(StatusCode::FORBIDDEN, codes::FORBIDDEN, detail).hint(hint));
         }
         let limit = Rate::new(app.options.rate_per_second, app.options.rate_per_second);

@@ -186,7 +186,7 @@ fn refusal(full: ConnectionLimit) -> Vec<u8> {
         }
     };
     let problem = ApiProblem::new(status, code, detail).hint(format!(
-        "close some, or retry later; all of them are busy. The operator can raise `{setting}` in windlass.toml"
+        "close connections or retry later; all of them are busy. The operator can raise `{setting}` in windlass.toml"
     ));
     let body = serde_json::to_string(&problem).unwrap_or_default();
     let (title, bytes) = (&problem.title, body.len());

@@ -50,9 +50,7 @@ impl TriggerConcurrency {
     pub(crate) fn limit_reached_message(self) -> String {
         let TriggerConcurrency { max_concurrency, max_waiting } = self;
         match max_waiting {
-            0 => {
-                "concurrency limit of this trigger reached: a run is in flight, and it allows one at a time".to_owned()
-            }
+            0 => format!("concurrency limit of this trigger reached: {max_concurrency} in flight, and no run may wait"),
             _ => {
                 format!("concurrency limit of this trigger reached: {max_concurrency} in flight, {max_waiting} waiting")
             }

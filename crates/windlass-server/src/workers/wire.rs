@@ -39,7 +39,7 @@ pub struct LeasedJob {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
-    /// The run tree for which secret references opened in this run were sealed; by default the run itself.
+    /// Id of the run tree whose sealed secret references this run may open; absent if it is the id of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub run_tree: Option<Arc<str>>,
@@ -50,7 +50,7 @@ pub struct LeasedJob {
     /// The input is the one that the tool itself returned as `next_call`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_continuation: bool,
-    /// Time at which this attempt was first handed out, in microseconds since 1970.
+    /// Time at which this attempt was first dispatched, in microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
     pub at: Option<Timestamp>,

@@ -15,7 +15,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
 fn sequential_claims(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     let (first, second) = (store.open_owner().expect("an owner"), store.open_owner().expect("an owner"));
-    assert_ne!(first.name, second.name, "names are never given twice");
+    assert_ne!(first.name, second.name, "owner names are never reused");
     assert!(store.owner_alive(&first.name).expect("alive"));
     assert!(!store.owner_alive("missing").expect("alive"));
     assert!(!store.owner_alive("../windlass").expect("alive"), "a name is not a path");
@@ -33,7 +33,7 @@ fn sequential_claims(subject: &mut dyn ConformanceSubject) {
 
     let dead = first.name.clone();
     drop(first);
-    assert!(!store.owner_alive(&dead).expect("alive"), "dropping the sign of life is dying");
+    assert!(!store.owner_alive(&dead).expect("alive"), "dropping the owner guard ends the owner's liveness");
     assert_eq!(store.claim("r", &second.name).expect("claim"), ClaimResult::Owned { owner_epoch: 3 });
 
     let end = RunBatch { owner_epoch: 3, status: Some(status(RunStatus::Succeeded, 9)), ..empty("r", 0) };

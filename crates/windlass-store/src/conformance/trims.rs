@@ -26,7 +26,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
 
     commit(&store, vec![RunBatch { snapshot: Some(snapshot(12)), ..trim(12, 12) }]);
     assert_eq!(first_ticks(&store, "r", 0, 10), [10], "the newest row stays");
-    assert_eq!(run_row(&store, "r").ticks, 12, "so that the count of ticks does");
+    assert_eq!(run_row(&store, "r").ticks, 12, "the run keeps its tick count after a trim");
     assert_eq!(verdict(&store, ticks("r", 2, 1)), BatchVerdict::Conflict);
     commit(&store, vec![ticks("r", 12, 1)]);
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new(), "a trimmed journal is a sound journal");

@@ -37,5 +37,9 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert!(unconsumed(&store, "target").is_empty());
     assert_eq!(store.inbox_put(&message("c", "pending")).expect("put"), InboxVerdict::Duplicate);
     assert_eq!(verdict(&store, empty("c", 0)), Committed, "and the run continues unaffected");
-    assert_eq!(store.append(Vec::new()).expect("append"), [], "nothing to do is nothing wrong");
+    assert_eq!(
+        store.append(Vec::new()).expect("append"),
+        [],
+        "an append without batches succeeds and returns no verdicts"
+    );
 }

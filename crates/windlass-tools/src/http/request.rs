@@ -319,7 +319,7 @@ fn authentication(map: &Map) -> Result<Option<String>, ErrorInfo> {
 }
 
 fn bad_auth(message: String) -> ErrorInfo {
-    bad_request("Authentication", message, "known are Basic (username, password), Raw (value) and None")
+    bad_request("Authentication", message, "supported types: Basic (username, password), Raw (value) and None")
 }
 
 pub(super) fn basic(user: &str, password: &str) -> String {

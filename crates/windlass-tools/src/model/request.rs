@@ -42,7 +42,8 @@ fn non_null<'a>(input: &'a Map, name: &str) -> Option<&'a Value> {
 fn refuse_unknown(input: &Map) -> Result<(), ErrorInfo> {
     let Some(name) = input.keys().find(|name| !KNOWN_KEYS.contains(&&***name)) else { return Ok(()) };
     let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
-    let hint = did_you_mean(name, KNOWN_KEYS).unwrap_or_else(|| format!("known are {}", format_names(KNOWN_KEYS)));
+    let hint =
+        did_you_mean(name, KNOWN_KEYS).unwrap_or_else(|| format!("supported keys: {}", format_names(KNOWN_KEYS)));
     Err(bad("Input", format!("a model call has no `{shown}`"), hint))
 }
 

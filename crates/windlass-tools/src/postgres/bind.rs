@@ -39,7 +39,9 @@ impl ToSql for BoundParameter {
 /// could be converted to text, because no value would ever equal that text.
 pub(super) fn bind(value: &Value, kind: &Type, number: usize, alone: bool) -> Result<BoundParameter, ErrorInfo> {
     let text = match *kind {
-        Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME if alone => Err("give text"),
+        Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME if alone => {
+            Err("pass a text, or compare with `= ANY(…)`")
+        }
         _ => to_text(value, kind),
     };
     match text {

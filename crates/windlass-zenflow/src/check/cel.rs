@@ -152,7 +152,7 @@ impl DocumentReader<'_> {
         if !context.ended.contains(id) {
             let message = format!("the step `{id}` may not have ended when this is evaluated");
             let hint = match context.later.contains(id) {
-                true => "it runs only after this: name a step that comes before".to_owned(),
+                true => "this step runs later; use a step that ends before this expression is evaluated".to_owned(),
                 false => format!("let `{}` depend on `{id}`, directly or through another step", context.step),
             };
             self.warning(codes::NOT_AN_ANCESTOR, span, message, hint);
@@ -160,7 +160,7 @@ impl DocumentReader<'_> {
         let quoted = cel.text[found.range.clone()].starts_with(['\'', '"']);
         let shorter = |other: &&&str| id.strip_prefix(**other).is_some_and(|rest| rest.starts_with('-'));
         if let Some(shorter) = context.known.iter().find(shorter).filter(|_| !quoted) {
-            let message = format!("this means the step `{id}`, not the step `{shorter}` less something");
+            let message = format!("this is read as the step `{id}`, not as `{shorter}` minus a value");
             let hint = format!("write steps[\"{id}\"], or an id with `_`");
             self.warning(codes::AMBIGUOUS, span, message, hint);
         }

@@ -25,14 +25,16 @@ impl DocumentReader<'_> {
             ContextFiles::InWorkflowFolder => None,
             ContextFiles::In(folder) => Some(WorkflowFolder::open(folder, Arc::new(DiskFiles))),
             ContextFiles::Refused(hint) => {
-                let message = format!("the file `{}` cannot be attached: files are not read here", path.value);
+                let message =
+                    format!("the file `{}` cannot be attached: context files are not available here", path.value);
                 return self.error(codes::FILE_REFERENCE, path.span, message, hint.clone());
             }
         };
         // The syntax of the path was already checked; without a folder there is nothing more to check.
         let Some(folder) = elsewhere.as_ref().or(self.folder) else { return };
         let looked = folder.find(path).and_then(|found| folder.files.size(&found).map_err(PathError::File));
-        let hint = "the path is relative to the workflow's folder; `x-windlass: {contextFiles: lenient}` lets steps run without";
+        let hint = "the path is relative to the workflow's folder; `x-windlass: {contextFiles: lenient}` lets steps \
+                    run without missing files";
         let max_bytes = self.options.limits.max_context_file_bytes;
         match looked {
             Ok(size) if size <= max_bytes => {}

@@ -41,7 +41,7 @@ pub(crate) fn check_models(
         found.push(match options.strict_files {
             true => Diagnostic::error(codes::MODEL, span, problem.message).with_hint(problem.hint),
             false => {
-                let message = format!("{}; a run would stop here", problem.message);
+                let message = format!("{}; `windlass run` rejects this", problem.message);
                 Diagnostic::warning(codes::MODEL, span, message).with_hint(problem.hint)
             }
         });

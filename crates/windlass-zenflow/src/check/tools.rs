@@ -52,7 +52,7 @@ impl DocumentReader<'_> {
         match self.options.strict_files {
             true => self.error(codes::AGENT_TOOL, tool.span, message, hint),
             // The tool may exist where the workflow runs.
-            false => self.warning(codes::UNKNOWN_TOOL, tool.span, message + "; a run would stop here", hint),
+            false => self.warning(codes::UNKNOWN_TOOL, tool.span, message + "; `windlass run` rejects this", hint),
         }
     }
 

@@ -41,7 +41,7 @@ impl Planner<'_> {
         let document = here.document;
         let span = document.extensions.coordinator.mode.map_or(document.span, |mode| mode.span);
         if let Some(step) = document.step(COORDINATOR) {
-            let message = "a step cannot be called `coordinator` where there is one";
+            let message = "the step id `coordinator` is reserved while the workflow has a coordinator";
             let hint = "call it something else, or switch the coordinator off: x-windlass: {coordinator: {mode: off}}";
             self.problem("reserved_step_id", step.id.span, message, hint);
         }

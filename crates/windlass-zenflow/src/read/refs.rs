@@ -76,7 +76,7 @@ impl DocumentReader<'_> {
                 }
             };
             if chain.contains(&found) {
-                let message = format!("{} `{path}`, which leads back to it", from());
+                let message = format!("{} `{path}`, which refers back to a file of the same chain (cycle)", from());
                 self.error(codes::FILE_REFERENCE, span, message, "write the text into one of the files");
                 return None;
             }
@@ -119,7 +119,7 @@ impl DocumentReader<'_> {
     /// files.
     pub(crate) fn missing_file(&mut self, problem: &FileReadProblem, span: Span, message: String, hint: &str) {
         match *problem == FileReadProblem::Missing && !self.options.strict_files {
-            true => self.warning(codes::MISSING_FILE, span, message + "; a run would stop here", hint),
+            true => self.warning(codes::MISSING_FILE, span, message + "; `windlass run` rejects this", hint),
             false => self.error(codes::FILE_REFERENCE, span, message, hint),
         }
     }

@@ -86,7 +86,7 @@ impl Reducer<'_> {
         let (condition, stop_when) = match looping.check {
             LoopCheck::Before { condition, stop_when } if body.begun == 0 => (condition, stop_when),
             LoopCheck::Before { .. } | LoopCheck::After { .. } | LoopCheck::Never => {
-                return Err(no_part(id, "first check, after so many iterations:", body.begun).into());
+                return Err(no_part(id, "first check after this number of iterations:", body.begun).into());
             }
         };
         let frame = self.frame(id)?;

@@ -28,11 +28,11 @@ pub(super) fn check_maximums(
     match (iterations, time) {
         (Some(0), _) => refuse("a loop needs a limit of at least 1 iteration".to_owned()),
         (Some(iterations), _) if iterations > limits.max_iterations => refuse(format!(
-            "the loop asks for {iterations} iterations; the system's limit is {}",
+            "the loop requests {iterations} iterations; the system's limit is {}",
             limits.max_iterations
         )),
         (_, Some(time)) if time > limits.max_time => {
-            refuse(format!("the loop asks for {time}; the system's limit is {}", limits.max_time))
+            refuse(format!("the loop requests {time}; the system's limit is {}", limits.max_time))
         }
         _ if max_concurrency == 0 => refuse("a loop needs a concurrency of at least 1".to_owned()),
         _ => Ok(()),

@@ -42,7 +42,7 @@ impl Reducer<'_> {
 
     /// Requests the child run. A repeated request is harmless: the child's id is derived from its key.
     pub(in crate::reduce) fn request_child(&mut self, call: u64) -> FaultResult {
-        let open = self.state.calls.get(&call).ok_or_else(|| no_call(call, "one that is open"))?;
+        let open = self.state.calls.get(&call).ok_or_else(|| no_call(call, "an open call"))?;
         let OpenCall { definition, input, key, .. } = open.clone();
         self.work.output.commands.push(Command::StartChild { call, definition, input, key });
         Ok(())

@@ -79,7 +79,7 @@ impl Reducer<'_> {
         let (held, returned) = (body.job, body.returned_lease.take());
         if let Some(job) = held {
             let open = self.state.jobs.get(&job).filter(|open| open.resting);
-            let open = open.ok_or_else(|| no_job(job, "one at rest, whose lease its pipeline holds"))?;
+            let open = open.ok_or_else(|| no_job(job, "a job at rest whose lease its pipeline holds"))?;
             return Ok(Lease { job, lease_epoch: open.job.lease_epoch + 1, worker: open.job.worker });
         }
         let worker = self.free_worker();
@@ -100,7 +100,7 @@ impl Reducer<'_> {
     /// Dispatches the task of a lost worker again, with the same key, to another worker.
     pub(in crate::reduce) fn redispatch(&mut self, job: u64) -> FaultResult {
         let worker = self.free_worker();
-        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one whose worker is lost"))?;
+        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "a job whose worker is lost"))?;
         open.job.lease_epoch += 1;
         open.job.worker = worker;
         self.work.output.commands.push(Command::RunWorker(open.job.clone()));
@@ -109,7 +109,7 @@ impl Reducer<'_> {
 
     /// Records that the worker has reported. Unless the run is paused, it keeps the lease for the pipeline's next task.
     pub(in crate::reduce) fn rest_job(&mut self, job: u64) -> FaultResult {
-        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that has been reported"))?;
+        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "a job whose worker has reported"))?;
         open.resting = true;
         open.job.input = Value::Null;
         if self.state.paused {
@@ -134,7 +134,7 @@ impl Reducer<'_> {
     /// Frees the worker of a resting job; the pipeline later continues the job where it stopped. A busy worker is not
     /// freed.
     pub(in crate::reduce) fn return_lease(&mut self, job: u64) -> FaultResult {
-        let open = self.state.jobs.get(&job).ok_or_else(|| no_job(job, "one that a worker has"))?;
+        let open = self.state.jobs.get(&job).ok_or_else(|| no_job(job, "a job that a worker holds"))?;
         if !open.resting {
             return Ok(());
         }
@@ -154,7 +154,7 @@ impl Reducer<'_> {
     /// Cancels a job; it keeps its slot until its worker confirms or its grace period is over.
     pub(in crate::reduce) fn cancel_job(&mut self, job: u64) -> FaultResult {
         let key = self.set_timer(self.now() + self.program.limits.cancel_grace, Timer::Grace(job));
-        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that is being cancelled"))?;
+        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "a job that is being cancelled"))?;
         open.cancelled = Some(key);
         self.work.output.commands.push(Command::CancelWorker { job });
         Ok(())
@@ -170,7 +170,7 @@ impl Reducer<'_> {
     /// Removes a job from the state and frees its worker's number.
     pub(in crate::reduce) fn close_job(&mut self, job: u64) -> FaultResult<FrameId> {
         self.account_job(job, None)?;
-        let open = self.state.jobs.remove(&job).ok_or_else(|| no_job(job, "one that ends"))?;
+        let open = self.state.jobs.remove(&job).ok_or_else(|| no_job(job, "a job that ends"))?;
         self.state.free_workers.insert(open.job.worker);
         if let Some(key) = open.cancelled {
             self.state.timers.remove(&key);

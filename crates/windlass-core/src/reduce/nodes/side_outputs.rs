@@ -106,7 +106,6 @@ fn is_unchanged(change: &StateChange, now: Option<&Value>) -> bool {
 
 fn conflict(change: &StateChange) -> ErrorInfo {
     let message = format!("`{}` was changed by another step while this step was using it", change.name);
-    ErrorInfo::new("StateConflict", "conflict", message).hint(
-        "add to it or append to it instead of setting it, let one worker at a time do this, or retry on `conflict`",
-    )
+    ErrorInfo::new("StateConflict", "conflict", message)
+        .hint("add to it or append to it instead of setting it, set `workers` of the step to 1, or retry on `conflict`")
 }

@@ -22,7 +22,7 @@ impl Reducer<'_> {
         let data = self.redacted_output(frame, data);
         self.publish_custom(path, kind, &data);
         // If this worker is lost, the next one that gets the task need not publish the event again.
-        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one whose worker publishes"))?;
+        let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "a job whose worker publishes an event"))?;
         Arc::make_mut(open.job.resumed.get_or_insert_default()).published_events += 1;
         Ok(())
     }

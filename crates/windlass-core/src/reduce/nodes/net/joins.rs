@@ -179,7 +179,8 @@ impl Reducer<'_> {
     ) -> FaultResult {
         let place = &net.places[at];
         let whose = join.key.map(|name| format!(" where `{name}` is {key}")).unwrap_or_default();
-        let reason = format!("`{}` has every `{}` that its set needs{whose}", place.name, token.kind);
+        let reason =
+            format!("the join `{}` already has all the `{}` tokens that its set needs{whose}", place.name, token.kind);
         if join.surplus == SurplusPolicy::Drop {
             self.publish_unhandled_token(id, net, token, format!("{reason}; this one is dropped"), more_pending);
             return Ok(());

@@ -77,8 +77,8 @@ impl Reducer<'_> {
                 let waiting: Vec<String> =
                     held.iter().map(|(place, state)| describe_join_wait(net, place, state)).collect();
                 let message = format!("nothing is left to do, and {}", waiting.join("; "));
-                let hint = "a join needs a token of each of them, whatever path the run takes: give them all an arc that \
-                            fires, or do not wait for all";
+                let hint = "the join needs one token of each on every path; add an arc that always fires for each, or \
+                            use a join that does not wait for all";
                 let at = held.first().map(|(place, _)| self.child_path(id, place.body));
                 let error = ErrorInfo::new("Hang", "hang", message).hint(hint);
                 let error = self.program.plan.apply_hint(error);
@@ -132,11 +132,11 @@ fn hang_error(net: &Net, body: &NetFrame, held: &[(&Place, &PlaceFrame)]) -> Err
     let outside: BTreeSet<&Arc<str>> = outside_kinds(net).collect();
     if !outside.is_empty() {
         let kinds = outside.into_iter().map(|kind| quoted(kind)).collect::<Vec<_>>().join(", ");
-        waiting.push(format!("events from outside ({kinds}) would not help"));
+        waiting.push(format!("no outside event ({kinds}) can resolve this"));
     }
     let hint = match held.is_empty() {
-        true => "a step that ends without an event ends its line: some line has to lead to the end",
-        false => "a join needs all of its events, whatever path the run takes",
+        true => "a step that returns no event ends its branch; at least one branch must reach the stop event",
+        false => "a join needs all of its events on every path that the run can take",
     };
     ErrorInfo::new("Hang", "hang", format!("nothing is left to do, and {}", waiting.join("; "))).hint(hint)
 }
