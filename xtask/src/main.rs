@@ -1,5 +1,6 @@
 //! The project's maintenance tasks. `cargo xtask` lists them.
 
+mod budget;
 mod compare;
 mod needs;
 mod tidy;
@@ -18,7 +19,8 @@ cargo xtask ui        builds the web UI; `--check` compares it with the committe
 cargo xtask needs     lists what the tests need on this machine, and how to install what is missing
 cargo xtask tidy      checks of our own: dependencies of the core, sizes of files, words
 cargo xtask features  prints the features that the tests enable, for other cargo commands
-cargo xtask deny      licences and advisories of the dependencies (needs cargo-deny)";
+cargo xtask deny      licences and sources of the dependencies; `--advisories` asks the advisory database too
+cargo xtask budget    builds the program from nothing and checks the budgets of its build time and size";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -36,7 +38,8 @@ fn main() -> ExitCode {
             println!("{}", features());
             true
         }
-        "deny" => deny(),
+        "deny" => deny() && (!rest.iter().any(|argument| argument == "--advisories") || advisories()),
+        "budget" => budget::check(),
         _ => {
             println!("{HELP}");
             return ExitCode::from(if task.is_empty() { 0 } else { 3 });
@@ -73,11 +76,10 @@ fn test() -> bool {
         && cargo(&["fmt", "--all", "--check"])
         && tidy::tidy()
         && cargo(&["clippy", "--workspace", "--all-targets", "--features", &features, "--", "-D", "warnings"])
-        && deny_if_installed()
-        // The crash tests kill the program that is built here.
-        && cargo(&["build", "--package", "windlass-cli"])
+        && deny()
+        // It builds the program as well, before any test runs: crash tests kill it, and browsers test it.
         && cargo(&["test", "--workspace", "--features", &features])
-        && ui::ui(&["--check".to_owned()])
+        && ui::check_with_built_program()
 }
 
 /// All features of all crates, except the excluded ones.
@@ -102,18 +104,14 @@ fn bench(rest: &[String]) -> bool {
     cargo(&["build", "--release", "--package", "windlass-cli"]) && cargo(&arguments)
 }
 
+/// Checks licences, duplicate dependencies and sources. Advisories change from day to day and come over a network, so
+/// they must not decide about a change: they are asked for on purpose.
 fn deny() -> bool {
-    cargo(&["deny", "--all-features", "check"])
+    cargo(&["deny", "--all-features", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"])
 }
 
-/// Runs cargo-deny if it is installed: a fresh machine does not have it, and CI must not depend on installing it.
-fn deny_if_installed() -> bool {
-    let there = Command::new("cargo").args(["deny", "--version"]).output().is_ok_and(|output| output.status.success());
-    if !there {
-        println!("cargo-deny is not installed: skipped (cargo install cargo-deny; cargo xtask deny)");
-        return true;
-    }
-    cargo(&["deny", "--all-features", "check", "licenses", "bans", "sources"])
+fn advisories() -> bool {
+    cargo(&["deny", "--all-features", "check", "advisories"])
 }
 
 fn cargo(arguments: &[&str]) -> bool {
@@ -123,8 +121,10 @@ fn cargo(arguments: &[&str]) -> bool {
 fn cargo_with(variables: &[(&str, &str)], arguments: &[&str]) -> bool {
     let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
     println!("> {set}cargo {}", arguments.join(" "));
+    let started = std::time::Instant::now();
     let status = Command::new(env!("CARGO")).envs(variables.iter().copied()).args(arguments).status();
     let done = status.as_ref().is_ok_and(|status| status.success());
+    println!("> took {} s", started.elapsed().as_secs());
     if !done {
         println!("cargo {} did not succeed", arguments.first().copied().unwrap_or_default());
     }

@@ -12,6 +12,7 @@ const IS_NEW_ENOUGH: &str = "import sys; sys.exit(sys.version_info < (3, 10))";
 
 const NODE: &str = "node (20.19 or later) with npm is not installed: `apt-get install nodejs npm` (or from nodejs.org)";
 const NODE_IS_NEW_ENOUGH: &str = "const [a, b] = process.versions.node.split('.').map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)";
+const DENY: &str = "cargo-deny is not installed: `cargo install --locked cargo-deny`";
 const CHROMIUM: &str = "chromium is not installed: `apt-get install chromium` (or set WINDLASS_CHROMIUM to a Chromium)";
 
 /// Reports all missing requirements and how to install them.
@@ -22,7 +23,9 @@ pub(crate) fn check_all() -> bool {
     });
     let runs = Command::new("python3").args(["-c", IS_NEW_ENOUGH]).output();
     let python = (!runs.is_ok_and(|output| output.status.success())).then(|| PYTHON.to_owned());
-    let missing: Vec<String> = postgres.into_iter().chain(python).chain(missing_for_web_ui(true)).collect();
+    let deny = (!works(env!("CARGO"), &["deny", "--version"])).then(|| DENY.to_owned());
+    let missing = postgres.into_iter().chain(python).chain(deny).chain(missing_for_web_ui(true));
+    let missing: Vec<String> = missing.collect();
     report_missing(&missing)
 }
 
@@ -32,12 +35,14 @@ pub(crate) fn check_web_ui(with_browser: bool) -> bool {
 }
 
 fn missing_for_web_ui(with_browser: bool) -> impl Iterator<Item = String> {
-    let works = |name: &str, arguments: &[&str]| {
-        Command::new(name).args(arguments).output().is_ok_and(|output| output.status.success())
-    };
     let node = !works("node", &["-e", NODE_IS_NEW_ENOUGH]) || !works("npm", &["--version"]);
     let chromium = with_browser && !chromium_paths().iter().any(|path| Path::new(path).is_file());
     node.then(|| NODE.to_owned()).into_iter().chain(chromium.then(|| CHROMIUM.to_owned()))
+}
+
+/// Reports whether a command ends successfully.
+fn works(name: &str, arguments: &[&str]) -> bool {
+    Command::new(name).args(arguments).output().is_ok_and(|output| output.status.success())
 }
 
 /// The paths that the browser tests search, too.

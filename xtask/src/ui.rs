@@ -8,6 +8,15 @@ use std::process::Command;
 /// `cargo xtask ui` builds the web UI; with `--check` the committed build must match the sources and pass its tests.
 pub(crate) fn ui(rest: &[String]) -> bool {
     let check = rest.iter().any(|argument| argument == "--check");
+    build_or_check(check, || crate::cargo(&["build", "--package", "windlass-cli"]))
+}
+
+/// Checks the web UI with the program that the tests have just built.
+pub(crate) fn check_with_built_program() -> bool {
+    build_or_check(true, || true)
+}
+
+fn build_or_check(check: bool, build_program: fn() -> bool) -> bool {
     if !crate::needs::check_web_ui(check) {
         return false;
     }
@@ -18,7 +27,9 @@ pub(crate) fn ui(rest: &[String]) -> bool {
     match (ready, check) {
         (false, _) => false,
         (true, false) => npm(&["run", "build"]),
-        (true, true) => lock_names_no_host(&folder) && npm(&["test"]) && same_build(&folder) && browser_tests(),
+        (true, true) => {
+            lock_names_no_host(&folder) && npm(&["test"]) && same_build(&folder) && build_program() && browser_tests()
+        }
     }
 }
 
@@ -83,8 +94,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 /// Runs the tests in a real browser with the real program.
 fn browser_tests() -> bool {
-    crate::cargo(&["build", "--package", "windlass-cli"])
-        && npm(&["run", "e2e", "--", &program().display().to_string()])
+    npm(&["run", "e2e", "--", &program().display().to_string()])
 }
 
 /// Returns the path of the program that was just built.

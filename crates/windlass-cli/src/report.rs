@@ -85,9 +85,6 @@ impl<'a> EndedRun<'a> {
         self.report.to_value().iter().for_each(|(key, value)| {
             map.insert(key.clone(), value.clone());
         });
-        if let Some(error) = &self.report.error {
-            map.insert("error", error_with_reference(error));
-        }
         Value::map(map)
     }
 
@@ -140,18 +137,6 @@ impl<'a> EndedRun<'a> {
         });
         lines.join("\n")
     }
-}
-
-/// Returns an error with the code of its page.
-fn error_with_reference(error: &ErrorInfo) -> Value {
-    let mut map = Map::new();
-    if let Value::Map(fields) = error.to_value() {
-        fields.iter().for_each(|(key, value)| {
-            map.insert(key.clone(), value.clone());
-        });
-    }
-    map.insert("reference", for_run_error(&error.code, &error.kind));
-    Value::map(map)
 }
 
 fn line_of(plan: &Plan, path: &str) -> Option<usize> {

@@ -31,7 +31,9 @@ fn all_problems_are_shown_with_excerpt_caret_and_nearest_name() {
   = help: did you mean `compose`?"#;
     assert!(done.out.starts_with(expected), "{}", done.out);
     done.has("did you mean `equals`").has("did you mean `first`").has("^");
-    assert!(done.out.trim_end().lines().last().is_some_and(|line| line.starts_with("wrong.json: ")), "{}", done.out);
+    let [.., verdict, details] = &done.out.trim_end().lines().collect::<Vec<_>>()[..] else { panic!("{}", done.out) };
+    assert!(verdict.starts_with("wrong.json: "), "{}", done.out);
+    assert_eq!(*details, "details: windlass explain WND-1101");
 }
 
 #[test]
@@ -98,7 +100,7 @@ fn workflows_with_anchors_are_recognised() {
     place.write("flow.yaml", flow);
     place.windlass(&["check", "flow.yaml"]).exits(0);
     place.write("wrong.yaml", flow.replace("dependsOn: [one]", "dependsOn: [none]"));
-    place.windlass(&["check", "wrong.yaml"]).exits(2).has("error[missing_dep]");
+    place.windlass(&["check", "wrong.yaml"]).exits(2).has("error[WND-1309]");
     place.write("playbook.yaml", "apiVersion: noetl.io/v2\nkind: Playbook\nworkflow: &a []\n");
     place.windlass(&["check", "playbook.yaml"]).exits(2).has("anchors");
 }

@@ -137,7 +137,7 @@ fn a_damaged_store_is_distinguished_from_a_missing_one() {
     std::fs::create_dir(place.path(".windlass")).expect("made");
     std::fs::write(place.path(".windlass/windlass.db"), "this is no database, whatever it says".repeat(200))
         .expect("written");
-    place.windlass(&["list"]).exits(3).has("error: ").has("windlass.db").has("hint: ");
+    place.windlass(&["list"]).exits(3).has("error[WND-2605]: ").has("windlass.db").has("hint: ");
 }
 
 #[test]

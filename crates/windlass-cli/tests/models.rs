@@ -80,7 +80,12 @@ fn configured_services_are_called_in_their_protocol() {
 
 /// A step, and the messages about its model: an error from `run` before any call, a warning or nothing from `check`.
 const MODELS: [(&str, i32, &str, &str); 7] = [
-    ("{id: b, model: opnai/gpt-9, instructions: x}", 2, "flow.yaml:5:20", "warning[model]: there is no model provider"),
+    (
+        "{id: b, model: opnai/gpt-9, instructions: x}",
+        2,
+        "flow.yaml:5:20",
+        "warning[WND-1346]: there is no model provider",
+    ),
     ("{id: b, agent: two, instructions: x}", 2, "OPENAI_API_KEY is not set", "valid"),
     ("{id: b, instructions: x}", 2, "no model is named", "valid"),
     ("{id: b, model: 'scripted:bad.yaml', instructions: x}", 2, "did you mean `judge`?", "valid"),

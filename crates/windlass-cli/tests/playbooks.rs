@@ -75,7 +75,7 @@ fn programs_get_problems_as_json() {
     let missing = place.windlass(&["run", "nowhere.yaml", "--json"]);
     assert_eq!(missing.exits(3).json()["error"]["where"], "nowhere.yaml");
     let checked = place.windlass(&["check", "nowhere.yaml", "--json"]);
-    assert_eq!(checked.exits(3).json()[0]["code"], "unreadable");
+    assert_eq!(checked.exits(3).json()[0]["code"], "WND-0002");
     place.write("good.yaml", READING);
     place.windlass(&["run", "good.yaml"]);
     let unknown = place.windlass(&["status", "unknown", "--json"]);

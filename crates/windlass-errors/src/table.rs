@@ -19,7 +19,7 @@ macro_rules! entry {
 #[rustfmt::skip]
 pub(crate) static TABLE: &[ErrorCode] = &[
     entry!("WND-0001", Error, "unknown dialect", []),
-    entry!("WND-0002", Error, "file cannot be read", ["unreadable"]),
+    entry!("WND-0002", Error, "file cannot be read", []),
     entry!("WND-1001", Error, "malformed JSON or YAML", []),
     entry!("WND-1002", Error, "duplicate key", []),
     entry!("WND-1003", Error, "definition too large", []),

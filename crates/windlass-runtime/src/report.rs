@@ -71,7 +71,7 @@ impl FinalReport {
         map.insert("status", self.status.as_str());
         map.insert("output", self.output.clone());
         if let Some(error) = &self.error {
-            map.insert("error", error.to_value());
+            map.insert("error", error_value(error));
         }
         if let Some(reply) = &self.reply {
             map.insert(
@@ -108,7 +108,7 @@ impl StepReport {
         map.insert("status", self.status.as_str());
         map.insert("output", self.output.clone());
         if let Some(error) = &self.error {
-            map.insert("error", error.to_value());
+            map.insert("error", error_value(error));
         }
         if let Some(looping) = &self.looping {
             map.insert("loop", loop_value(looping));
@@ -161,4 +161,17 @@ pub fn completed_steps(program: &Program, state: &State) -> Vec<(Arc<str>, StepR
 
 fn is_hidden_graph(node: &Node) -> bool {
     node.hidden && matches!(node.kind, NodeKind::Graph(_))
+}
+
+/// Returns an error with the code of the page that explains it.
+pub(crate) fn error_value(error: &ErrorInfo) -> Value {
+    let reference = windlass_errors::for_run_error(&error.code, &error.kind);
+    match error.to_value() {
+        Value::Map(fields) => {
+            let mut map = Map::clone(&fields);
+            map.insert("reference", reference);
+            Value::map(map)
+        }
+        other => other,
+    }
 }

@@ -37,7 +37,7 @@ async fn the_examples_run() {
         assert!(done.status.success(), "{block}\n{output}\n{error}");
         // One example shows the response to a malformed request.
         let slip = block.contains("defintion");
-        assert_eq!(output.contains("urn:windlass:"), slip, "{block}\n{output}");
+        assert_eq!(output.contains("/errors/WND-"), slip, "{block}\n{output}");
         assert!(!output.is_empty(), "{block}");
     }
     running.stop().await.expect("an end");

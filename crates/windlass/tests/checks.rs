@@ -279,7 +279,7 @@ fn all_problems_are_reported_together_and_some_can_be_allowed() {
     assert_eq!(codes, ["never_produced", "never_consumed", "dead_end"]);
     let text = error.to_string();
     assert!(
-        text.starts_with("the workflow `w` cannot be built, for 3 reasons:\n  never_produced: the step `z`"),
+        text.starts_with("the workflow `w` cannot be built, for 3 reasons:\n  never_produced [WND-1422]: the step `z`"),
         "{text}"
     );
     assert!(text.contains("if this is intended, allow it: `allow = [\"dead_end\"]`"), "{text}");

@@ -30,6 +30,8 @@ export interface FieldProblem {
 
 export interface RunError {
   code?: string;
+  /** The error code, such as `WND-2001`; the server has its page. */
+  reference?: string;
   kind?: string;
   message: string;
   path?: string;

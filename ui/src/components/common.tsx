@@ -97,6 +97,11 @@ export function isDefinitionProblem(problem: DefinitionProblem | FieldProblem): 
 }
 
 /** An error with its details and the hint how to fix it. */
+/** Links the page of an error code, such as `WND-2001`. */
+export function ErrorPageLink({ code }: { code?: string | null | undefined }) {
+  return code ? <a className="mono" href={`/errors/${encodeURIComponent(code)}`} target="_blank" rel="noreferrer">{code}</a> : null;
+}
+
 export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
   return (
     <div className="problem" role="alert">
@@ -112,7 +117,7 @@ export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: (
         ))}
         {problem.hint ? <p className="hint">{problem.hint}</p> : null}
         {problem.code || problem.status ? (
-          <p className="faint small mono">{[problem.code, problem.detail ? problem.message : "", problem.status || ""].filter(Boolean).join(" · ")}</p>
+          <p className="faint small mono"><ErrorPageLink code={problem.code} /> {[problem.detail ? problem.message : "", problem.status || ""].filter(Boolean).join(" · ")}</p>
         ) : null}
       </div>
       {onRetry ? (

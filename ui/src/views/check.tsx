@@ -4,7 +4,7 @@ import { lazy, useEffect, useRef, useState, type RefObject, type UIEvent } from 
 import { api, asProblem, type CheckResult, type Problem } from "../api";
 import { isAborted } from "../api/client";
 import { useLoad } from "../api/hooks";
-import { Button, Field, PageHead, ProblemBox, Tabs } from "../components/common";
+import { Button, ErrorPageLink, Field, PageHead, ProblemBox, Tabs } from "../components/common";
 import { Mark } from "../components/icons";
 import { Source } from "../components/source";
 import { count, plural } from "../lib/format";
@@ -115,7 +115,8 @@ export default function Check() {
                 <li key={at} className={one.severity === "warning" ? "tone-warn" : "tone-bad"}>
                   <button type="button" className="more-link flat" onClick={() => editor.current?.(one.line, one.column)}>
                     <span className="mono small">{one.line}:{one.column}</span> <span className="problem-message">{one.message}</span>
-                  </button>
+                  </button>{" "}
+                  <ErrorPageLink code={one.code} />
                 </li>
               ))}
               {located.length > MAX_LISTED ? <li className="muted small">and {count(located.length - MAX_LISTED)} more</li> : null}

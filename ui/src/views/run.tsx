@@ -3,7 +3,7 @@
 import { lazy, useCallback, useEffect, useState } from "react";
 import { api, type Event, type GraphNode, type Run, type RunSummary } from "../api";
 import { useLoad, useStream, useThrottled } from "../api/hooks";
-import { Ago, Copy, Elapsed, Loading, Pill, ProblemBox, Status, Tabs } from "../components/common";
+import { Ago, Copy, Elapsed, ErrorPageLink, Loading, Pill, ProblemBox, Status, Tabs } from "../components/common";
 import { count, humanize } from "../lib/format";
 import { useKeys } from "../lib/keys";
 import { enclosingLoop } from "../lib/paths";
@@ -227,6 +227,7 @@ function RunErrorBox({ run }: { run: Run }) {
         {error.hint ? <p className="hint">{error.hint}</p> : null}
         <p className="row wraps small">
           <span className="mono faint">{[error.code, error.kind].filter(Boolean).join(" · ")}</span>
+          <ErrorPageLink code={error.reference} />
           {error.position ? (
             <Link to={to(["runs", run.run, "definition"])}>
               line {error.position.line}, column {error.position.column} of the definition

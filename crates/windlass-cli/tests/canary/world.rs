@@ -100,7 +100,7 @@ pub(crate) fn crawl_api(server: &TestServer, seen: &mut CollectedOutput) {
             continue;
         }
         let parameters: BTreeSet<&str> = route.split(['{', '}']).skip(1).step_by(2).collect();
-        let known = ["run", "name", "version", "hash", "trigger", "path"];
+        let known = ["run", "name", "version", "hash", "trigger", "path", "code"];
         assert!(parameters.iter().all(|name| known.contains(name)), "{route}: the test does not know its parameters");
         let mut paths = match (route.contains("{run}"), route.contains("{name}")) {
             (true, _) => runs.iter().flat_map(|run| paths_of_run(server, route, run)).collect(),
@@ -108,7 +108,7 @@ pub(crate) fn crawl_api(server: &TestServer, seen: &mut CollectedOutput) {
             _ => vec![route.clone()],
         };
         for path in &mut paths {
-            *path = path.replace("{trigger}", "manual").replace("{path}", "x");
+            *path = path.replace("{trigger}", "manual").replace("{path}", "x").replace("{code}", "WND-3003");
         }
         let mut good = 0;
         for path in &paths {

@@ -252,7 +252,7 @@ pub fn iteration_value(run: &str, iteration: &IterationRecord) -> Value {
     map.insert("condition_result", iteration.condition);
     map.insert("result", iteration.result.clone());
     if let Some(error) = &iteration.error {
-        map.insert("error", with_run_hint(error.clone(), run).to_value());
+        map.insert("error", error_value(&with_run_hint(error.clone(), run)));
     }
     if let Some(reason) = iteration.reason {
         map.insert("reason", reason.as_str());

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { api, type Event, type Json, type IterationRecord, type RunError, type Step } from "../../api";
 import { useLoad } from "../../api/hooks";
 import { childSteps, eventsAt, stepValues } from "../../api/step-events";
-import { Button, Loading, ProblemBox, Status } from "../../components/common";
+import { Button, ErrorPageLink, Loading, ProblemBox, Status } from "../../components/common";
 import { JsonBox } from "../../components/json";
 import { rankDifferences } from "../../lib/differences";
 import { brief, count, duration, plural, stamp } from "../../lib/format";
@@ -77,6 +77,7 @@ export function IterationError({ id, here, error }: { id: string; here: string; 
         {error.hint ? <p className="hint">{error.hint}</p> : null}
         <p className="row wraps small">
           <span className="mono faint">{[error.code, error.path].filter(Boolean).join(" · ")}</span>
+          <ErrorPageLink code={error.reference} />
           {position ? <Link to={to(["runs", id, "definition"], { iteration: here })}>line {position.line}, column {position.column} of the definition</Link> : null}
         </p>
       </div>

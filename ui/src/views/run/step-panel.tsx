@@ -4,7 +4,7 @@ import { useEffect, useState } from "react";
 import { api, type GraphNode, type Json, type Run, type Step } from "../../api";
 import { useLoad } from "../../api/hooks";
 import { childSteps, eventsAt, stepValues } from "../../api/step-events";
-import { Button, Loading, Status } from "../../components/common";
+import { Button, ErrorPageLink, Loading, Status } from "../../components/common";
 import { Icon } from "../../components/icons";
 import { JsonBox } from "../../components/json";
 import { count, duration, humanize, stamp } from "../../lib/format";
@@ -79,7 +79,7 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
             <div className="problem-text">
               <strong>{error.message}</strong>
               {error.hint ? <p className="hint">{error.hint}</p> : null}
-              <p className="mono small faint">{[error.code, error.kind, error.path !== path ? error.path : ""].filter(Boolean).join(" · ")}</p>
+              <p className="mono small faint">{[error.code, error.kind, error.path !== path ? error.path : ""].filter(Boolean).join(" · ")} <ErrorPageLink code={error.reference} /></p>
             </div>
           </div>
         ) : null}
