@@ -8,6 +8,7 @@ use windlass_value::{Map, Value};
 
 use super::with_run_hint;
 use crate::codec::{self, IterationPack};
+use crate::report::error_value;
 use crate::{FinalReport, RuntimeError};
 
 /// The number of rows read first; more are read until the page is full. Small, since a row may hold a thousand
