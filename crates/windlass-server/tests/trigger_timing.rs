@@ -233,7 +233,7 @@ async fn a_trigger_that_may_start_nothing_does_not_poll() {
     until(async || fact(&world, "last_at").await == due.to_string()).await;
     until(async || {
         scheduler.fire_due(Timestamp(due.0 + HOUR)).await;
-        fact(&world, "skipped").await.as_str().is_some_and(|why| why.contains("one at a time"))
+        fact(&world, "skipped").await.as_str().is_some_and(|why| why.contains("no run may wait"))
     })
     .await;
     assert_eq!((world.outside.requests().len(), runs(&world.store)), (1, 1));

@@ -201,7 +201,7 @@ fn problems_are_reported_with_their_file() {
         .included_files
         .iter()
         .flat_map(|(source, found)| found.reports(source))
-        .map(|report| (report.file, report.line, report.code))
+        .map(|report| (report.file, report.line, report.name.unwrap_or_default()))
         .collect();
     assert_eq!(
         reported,
