@@ -62,9 +62,13 @@ pub enum Durability {
     InMemory,
 }
 
+/// Options of a [`RuntimeEngine`].
 pub struct EngineOptions {
+    /// The tools that tasks can call.
     pub tools: Tools,
+    /// The expression languages that plans may use.
     pub languages: Vec<Arc<dyn Language>>,
+    /// Limits for plans that carry none.
     pub limits: Limits,
     /// The maximum number of concurrent jobs over all runs.
     pub max_job_concurrency: usize,
@@ -80,6 +84,7 @@ pub struct EngineOptions {
     pub commit_hook: Option<CommitHook>,
     /// The interval at which the engine checks the store for writes of other processes.
     pub poll_every: Duration,
+    /// The durability of the runs that this engine starts.
     pub durability: Durability,
     /// Checks the inputs that runs are started with.
     pub gate: Option<Arc<dyn InputGate>>,
@@ -110,6 +115,7 @@ impl Default for EngineOptions {
     }
 }
 
+/// Runs workflows over a store. Clones share one engine.
 #[derive(Clone)]
 pub struct RuntimeEngine {
     inner: Arc<EngineInner>,
@@ -180,7 +186,9 @@ impl TrackedRun {
 /// A run was created or has changed its status, durably.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunChange {
+    /// The id of the run.
     pub run: Arc<str>,
+    /// The new status.
     pub status: RunStatus,
 }
 
@@ -197,9 +205,13 @@ pub(crate) enum RunEnd {
     Detached,
 }
 
+/// Options of a start.
 pub struct RunStartOptions {
+    /// The id of the run; `None` generates one. A repeat with the same id, plan and input gives the same run.
     pub id: Option<String>,
+    /// The run has a virtual clock: waits take no real time.
     pub virtual_time: bool,
+    /// For a child run: the id of its parent run, and the number of the call in it.
     pub parent: Option<(Arc<str>, u64)>,
     /// Requests live events.
     pub watch: bool,
@@ -216,8 +228,11 @@ impl Default for RunStartOptions {
 /// The options under which a run was started, for resuming it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunOptions {
+    /// The run has a virtual clock.
     pub virtual_time: bool,
+    /// The hash of the input, to recognize a repeated start.
     pub input: BlobHash,
+    /// For a child run: the id of its parent run, and the number of the call in it.
     pub parent: Option<(Arc<str>, u64)>,
     /// The number of calls that this run is nested in.
     pub depth: u64,
@@ -236,9 +251,12 @@ pub struct RunOptions {
     pub run_tree: Arc<str>,
 }
 
+/// A caller's view of a run. Dropping it does not stop the run.
 pub struct RunHandle {
+    /// The id of the run.
     pub run: Arc<str>,
     end: watch::Receiver<RunEnd>,
+    /// Live events from now on, if they were requested.
     pub events: Option<broadcast::Receiver<Event>>,
     /// The call that returned this handle created the run.
     pub created: bool,
@@ -327,6 +345,7 @@ impl RuntimeEngine {
         self.inner.pool.tools()
     }
 
+    /// Returns the store that the engine was created with.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }

@@ -17,6 +17,7 @@ const MAX_SCANNED_PAGES: usize = 4;
 /// More iterations than ever run concurrently: the cancelled ones are among the last of this number.
 const MAX_TRAILING_ITERATIONS: u64 = 256;
 
+/// Details of one loop that its report lacks.
 #[derive(Clone, Copy, Default)]
 pub struct LoopDetails {
     /// The maximum number of iterations, if it was computed.
@@ -28,6 +29,7 @@ pub struct LoopDetails {
 /// Loop details by the name of the step.
 pub type LoopDetailsByStep = BTreeMap<Arc<str>, LoopDetails>;
 
+/// Reads the details of the top-level loops of an ended run. Loops without any have no entry.
 pub fn loop_details(
     store: &dyn StoreRead,
     run: &Arc<str>,
