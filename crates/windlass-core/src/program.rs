@@ -19,7 +19,7 @@ type ByScope<T> = BTreeMap<Option<NodeId>, BTreeMap<String, T>>;
 pub struct Program {
     /// The plan that it was made from.
     pub plan: Plan,
-    /// The limits of the plan, or the defaults for a plan without any.
+    /// The limits of the plan, or those given to [`Program::load`] for a plan without any.
     pub limits: Limits,
     expressions: Vec<Box<dyn Expression>>,
     facts: Vec<NodeFacts>,

@@ -261,10 +261,10 @@ pub enum VariableKind {
     Integer,
     /// Any number.
     Float,
-    /// A text.
+    /// A text, or null.
     String,
-    /// A list.
+    /// A list, or null.
     Array,
-    /// An object.
+    /// An object, or null.
     Object,
 }
