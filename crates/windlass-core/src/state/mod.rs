@@ -8,6 +8,7 @@ mod fork;
 mod frame;
 mod mail;
 mod slab;
+mod wait_frame;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use fork::{ForkOrigin, SetVariableError};
 pub use frame::{
-    ApprovalForm, BudgetUsage, ChildState, Closing, FanOut, FanOutMember, Firing, Frame, FrameBody, GraphFrame,
-    ItemStorage, LiveIteration, LoopFrame, LoopItems, LoopResults, NetFrame, NetToken, PendingWait, PipelineFrame,
-    PlaceFrame, SlotState, UsageAccount, WaitFrame,
+    BudgetUsage, ChildState, Closing, FanOut, FanOutMember, Firing, Frame, FrameBody, GraphFrame, ItemStorage,
+    LiveIteration, LoopFrame, LoopItems, LoopResults, NetFrame, NetToken, PendingWait, PipelineFrame, PlaceFrame,
+    SlotState, UsageAccount,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
 pub use slab::{Slab, SlabId};
+pub use wait_frame::{ApprovalForm, WaitFrame};
 
 use crate::plan::{NodeId, VariableKind};
 use crate::{CallOrigin, EffectKey, ErrorInfo, Job, Outcome, RunReply, RunResult, Status, TaskOutcome};

@@ -2,6 +2,7 @@
 
 mod events;
 mod forks;
+mod handle;
 mod ids;
 mod quarantine;
 mod recover;
@@ -23,13 +24,14 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
-use windlass_core::{Event, Limits, ProcessLimits, Program};
+use windlass_core::{Limits, ProcessLimits, Program};
 use windlass_store::{CommitHook, GroupWriter, Owner, PlanRow, RunStatus, Store, WriterLimits};
 use windlass_value::{BlobHash, Language};
 
 pub(crate) use events::EventFeed;
 pub use events::EventReader;
 pub use forks::{RestartOrigin, RestartRequest};
+pub use handle::RunHandle;
 pub(crate) use ids::entropy;
 pub use ids::{is_run_id, new_run_id};
 pub use quarantine::quarantine_reason;
@@ -249,39 +251,6 @@ pub struct RunOptions {
     /// The id of the run tree: shared with the runs that this run was forked from or called by, and with no other run,
     /// whatever their ids.
     pub run_tree: Arc<str>,
-}
-
-/// A caller's view of a run. Dropping it does not stop the run.
-pub struct RunHandle {
-    /// The id of the run.
-    pub run: Arc<str>,
-    end: watch::Receiver<RunEnd>,
-    /// Live events from now on, if they were requested.
-    pub events: Option<broadcast::Receiver<Event>>,
-    /// The call that returned this handle created the run.
-    pub created: bool,
-    /// Buffered events stay in memory as long as a handle exists.
-    _feed: Arc<EventFeed>,
-}
-
-impl RunHandle {
-    /// Returns the report of the run, if it has ended.
-    pub fn ended(&self) -> Option<Arc<FinalReport>> {
-        match &*self.end.borrow() {
-            RunEnd::Ended(report) => Some(report.clone()),
-            RunEnd::Open | RunEnd::Failed(_) | RunEnd::Detached => None,
-        }
-    }
-
-    /// Waits until the run has ended or this engine is no longer responsible for it.
-    pub async fn wait(&mut self) -> Result<Arc<FinalReport>, RuntimeError> {
-        let end = self.end.wait_for(|end| !matches!(end, RunEnd::Open)).await.map_err(|_| RuntimeError::Closing)?;
-        match &*end {
-            RunEnd::Ended(report) => Ok(report.clone()),
-            RunEnd::Failed(error) => Err(error.clone()),
-            RunEnd::Open | RunEnd::Detached => Err(RuntimeError::Closing),
-        }
-    }
 }
 
 impl RuntimeEngine {
