@@ -13,7 +13,7 @@ use windlass_syntax::{DiagnosticReport, did_you_mean};
 use windlass_value::Value;
 
 use super::extract::{self, DefinitionName, Json, Query, is_definition_name, page_size};
-use super::models::{ListPage, ParameterInfo};
+use super::models::{ListPage, ParameterInfo, TriggerInfo, TriggerSummary};
 use crate::auth::{Admin, Allowed, Control, Read};
 use crate::catalog::{Definition, RegistrationError, RegistrationResult, Version};
 use crate::problem::codes;
@@ -51,15 +51,6 @@ pub(crate) struct CheckRequest {
     pub name: Option<String>,
     /// loom, noetl or zenflow, if the text does not determine it.
     pub dialect: Option<String>,
-}
-
-/// A trigger of a definition.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct TriggerSummary {
-    /// The name of the trigger.
-    pub name: String,
-    /// The dialect's name of the trigger: `request`, `recurrence`.
-    pub kind: String,
 }
 
 /// The result of a registration.
@@ -142,18 +133,6 @@ impl DefinitionSummary {
             problems,
         }
     }
-}
-
-/// A trigger of a definition with its settings.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct TriggerInfo {
-    /// The name of the trigger.
-    pub name: String,
-    /// The dialect's name of the trigger: `request`, `recurrence`.
-    pub kind: String,
-    /// Settings from the definition: a schedule, a schema, a method.
-    #[schema(value_type = serde_json::Value)]
-    pub settings: Value,
 }
 
 /// One version of a definition.

@@ -178,6 +178,27 @@ impl ParameterInfo {
     }
 }
 
+/// A trigger of a definition.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TriggerSummary {
+    /// The name of the trigger.
+    pub name: String,
+    /// The dialect's name of the trigger: `request`, `recurrence`.
+    pub kind: String,
+}
+
+/// A trigger of a definition with its settings.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TriggerInfo {
+    /// The name of the trigger.
+    pub name: String,
+    /// The dialect's name of the trigger: `request`, `recurrence`.
+    pub kind: String,
+    /// Settings from the definition: a schedule, a schema, a method.
+    #[schema(value_type = serde_json::Value)]
+    pub settings: Value,
+}
+
 /// Finds a run's row, or fails with `NoSuchRun`.
 pub(crate) fn find_run(app: &App, run: &str) -> Result<RunRow, RuntimeError> {
     app.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))
