@@ -7,6 +7,7 @@ use windlass_value::{Duration, Timestamp, Value};
 
 use crate::{ErrorInfo, Event, LoopEndReason, RunReply, Status, TickKind, WaitResult};
 
+/// An instruction of the reducer to the control loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
     /// A tick for this run's own queue.
@@ -14,14 +15,34 @@ pub enum Command {
     /// A job for a worker.
     RunWorker(Job),
     /// Asks the worker that runs this job to stop and confirm.
-    CancelWorker { job: u64 },
+    CancelWorker {
+        /// The number of the job in the run.
+        job: u64,
+    },
     /// Ends the lease of a worker that holds this job between two tasks: the pipeline has ended, or it returns the
     /// lease because it waits for a long time. The same job number with a higher lease epoch may follow.
-    EndLease { job: u64, lease_epoch: u32 },
+    EndLease {
+        /// The number of the job in the run.
+        job: u64,
+        /// The epoch of the lease to end; a newer lease of the same job stays.
+        lease_epoch: u32,
+    },
     /// A child run.
-    StartChild { call: u64, definition: Arc<str>, input: Value, key: EffectKey },
+    StartChild {
+        /// The number of the call in the run; the result arrives under it.
+        call: u64,
+        /// The name of the definition to run.
+        definition: Arc<str>,
+        /// The evaluated input of the child run.
+        input: Value,
+        /// The idempotency key, from which the id of the child run is derived.
+        key: EffectKey,
+    },
     /// Cancels a child run.
-    CancelChild { key: EffectKey },
+    CancelChild {
+        /// The idempotency key of the call that started the child run.
+        key: EffectKey,
+    },
     /// A reply to the caller that started the run; the run continues.
     Reply(RunReply),
     /// The run has succeeded.
@@ -39,16 +60,21 @@ pub enum Command {
 /// the same number or the end of the lease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
+    /// The number of the job in the run.
     pub job: u64,
     /// The lease epoch: increases whenever a task of the job is dispatched. A report with another epoch is stale.
     pub lease_epoch: u32,
     /// The worker's number: the smallest that no other job of the run uses. It stays the same while the lease is held.
     pub worker: u32,
+    /// The name of the tool to call.
     pub tool: Arc<str>,
+    /// The evaluated input; large parts are references to stored values.
     pub input: Value,
     /// Contains the task's path as well: see [`Job::path`].
     pub key: EffectKey,
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
+    /// The timeout of the task; the worker enforces it.
     pub timeout: Option<Duration>,
     /// The time at which this attempt was first dispatched. A repeat after a crash has the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +99,9 @@ impl Job {
 pub struct PreviousAttempts {
     /// The start of the first attempt.
     pub since: Timestamp,
+    /// The time at which the last attempt failed.
     pub failed_at: Timestamp,
+    /// The error of the last attempt.
     pub error: ErrorInfo,
 }
 
@@ -89,6 +117,7 @@ pub struct ResumeData {
 /// The parts of an idempotency key; the run's key root completes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EffectKey {
+    /// The path of the task in the run.
     pub path: Arc<str>,
     /// Which entry of the frame this is, over all retries of the nodes around it.
     pub generation: u32,
@@ -109,8 +138,11 @@ fn is_zero(number: &u32) -> bool {
 /// The end of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
+    /// The final status.
     pub status: Status,
+    /// The output of the run.
     pub output: Value,
+    /// The error, unless the run succeeded.
     pub error: Option<ErrorInfo>,
     /// The reply the run gave before it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,12 +157,19 @@ pub struct RunResult {
 pub struct IterationRecord {
     /// The loop's path; followed by `~` and its generation for a loop that was entered before under this path.
     pub loop_path: Arc<str>,
+    /// The index of the iteration, counted from 0.
     pub index: u64,
+    /// The final status of the iteration.
     pub status: Status,
+    /// The time at which the iteration began.
     pub started_at: Timestamp,
+    /// The time from its beginning to its end.
     pub duration: Duration,
+    /// The value of the loop's condition after the iteration; None if it was not evaluated.
     pub condition: Option<bool>,
+    /// The output of the iteration, or a reference to it.
     pub result: Value,
+    /// The error, if the iteration did not succeed.
     pub error: Option<ErrorInfo>,
     /// Set on the loop's last iteration.
     pub reason: Option<LoopEndReason>,

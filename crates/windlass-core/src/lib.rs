@@ -3,6 +3,8 @@
 //! The crate has no async code, I/O, clock, randomness or hash-map iteration order. Time and entropy arrive in the
 //! tick. Values stored elsewhere are requested, and supplied, by content hash.
 
+#![deny(missing_docs)]
+
 mod addresses;
 pub mod amounts;
 mod command;

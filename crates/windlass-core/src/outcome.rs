@@ -16,7 +16,9 @@ pub struct ErrorInfo {
     pub code: Arc<str>,
     /// A coarse class that retries match: `timeout`, `connection`, `http`, `expression`, `limit`, `tool`.
     pub kind: Arc<str>,
+    /// A description for people.
     pub message: Arc<str>,
+    /// Advice on how to fix it.
     pub hint: Option<Arc<str>>,
     /// The path where it happened first.
     pub path: Arc<str>,
@@ -29,6 +31,7 @@ pub struct ErrorInfo {
 }
 
 impl ErrorInfo {
+    /// Creates an error without a hint and without a path.
     pub fn new(code: impl Into<Arc<str>>, kind: impl Into<Arc<str>>, message: impl Into<Arc<str>>) -> ErrorInfo {
         ErrorInfo {
             code: code.into(),
@@ -48,16 +51,19 @@ impl ErrorInfo {
         ErrorInfo { message, hint: None, facts: Value::Null, ..self }
     }
 
+    /// Sets the advice on how to fix it.
     pub fn hint(mut self, hint: impl Into<Arc<str>>) -> ErrorInfo {
         self.hint = Some(hint.into());
         self
     }
 
+    /// Marks that a reply was received.
     pub fn replied(mut self) -> ErrorInfo {
         self.replied = true;
         self
     }
 
+    /// Returns the error as expressions see it: an object without the facts.
     pub fn to_value(&self) -> Value {
         let mut map = Map::new();
         map.insert("code", self.code.clone());
@@ -76,13 +82,19 @@ impl ErrorInfo {
 /// The final outcome of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
+    /// The final status.
     pub status: Status,
+    /// The output; null if there is none.
     pub output: Value,
+    /// The error, or the reason why the node was skipped.
     pub error: Option<ErrorInfo>,
+    /// The evaluated inputs of the node; null if it has none.
     pub inputs: Value,
     /// Zero for a node that never ran.
     pub attempts: u32,
+    /// The time at which the node began.
     pub started_at: Timestamp,
+    /// The time at which the node ended.
     pub ended_at: Timestamp,
     /// On a loop: a summary of its end.
     pub loop_summary: Option<LoopSummary>,
@@ -101,12 +113,17 @@ impl Outcome {
 /// A summary of a loop with the records of its iterations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopSummary {
+    /// The dialect's name of the loop, as in the plan.
     pub kind: Arc<str>,
+    /// The number of iterations that have begun.
     pub iterations: u64,
+    /// The number of iterations that failed.
     pub failed: u64,
+    /// The reason why the loop ended.
     pub reason: LoopEndReason,
     /// The amounts used of its budget.
     pub usage: Vec<BudgetUsage>,
+    /// The records of its iterations, as far as the plan keeps them.
     pub records: IterationRecords,
     /// Iterations whose judge gave no verdict.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -122,6 +139,7 @@ fn is_zero(number: &u64) -> bool {
 pub struct TaskOutcome {
     /// A failed task may have an output too: the reply of a server that refused the request.
     pub output: Value,
+    /// The error, if the task failed.
     pub error: Option<ErrorInfo>,
     /// Attempt, duration and further facts the tool reports.
     pub meta: Value,
@@ -149,13 +167,17 @@ pub struct SideOutputs {
     /// Tokens for the net around the task; they precede the tokens it returns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<SentToken>,
+    /// Changes of the run's variables, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub state_changes: Vec<StateChange>,
 }
 
+/// A token that a task sends into the net around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SentToken {
+    /// The kind of the token, which decides the places that accept it.
     pub kind: Arc<str>,
+    /// The content of the token.
     pub payload: Value,
     /// The only place that receives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,8 +187,11 @@ pub struct SentToken {
 /// A change of a variable of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StateChange {
+    /// The name of the variable.
     pub name: Arc<str>,
+    /// The way in which the value is applied.
     pub op: WriteOp,
+    /// The operand of the change.
     pub value: Value,
     /// The value the task has read: if the variable has another value by now, the task fails and nothing is changed.
     #[serde(default, skip_serializing_if = "ExpectedValue::is_any")]
@@ -176,12 +201,15 @@ pub struct StateChange {
     pub initial: Value,
 }
 
+/// The value that a variable must have for a change to apply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum ExpectedValue {
     /// The task has not read the variable, or accepts any value.
     #[default]
     Any,
+    /// The variable must not exist.
     Absent,
+    /// The variable must have this value.
     Value(Value),
 }
 
@@ -195,35 +223,45 @@ impl ExpectedValue {
 /// under the same key and as the same attempt, with the results of all its waits so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Suspension {
+    /// The event, time or child run that ends the suspension.
     pub waits_for: SuspendedOn,
     /// Number of events it has published so far; it need not publish them again.
     pub published_events: u64,
 }
 
+/// The reason of a suspension.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SuspendedOn {
     /// An event of this name, from outside or from inside the run.
     Event {
+        /// The name of the event.
         name: Arc<str>,
         /// An object; the event's payload must have equal properties.
         requirements: Value,
+        /// The maximum time to wait, from now on; None waits forever.
         deadline: Option<Duration>,
         /// Published when the wait begins.
         announcement: Option<WaitAnnouncement>,
     },
+    /// A delay, from now on.
     Time(Duration),
     /// The end of a child run.
     Child {
+        /// The name of the definition to run.
         definition: Arc<str>,
+        /// The input of the child run.
         input: Value,
     },
     /// No wait: the task only wants this value stored and resumes immediately.
     Checkpoint(Value),
 }
 
+/// An event that announces a wait to observers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitAnnouncement {
+    /// The type of the event.
     pub kind: Arc<str>,
+    /// The data of the event.
     pub data: Value,
 }
 
@@ -234,7 +272,9 @@ pub struct WaitResult {
     /// the same thing.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub waited_for: Arc<str>,
+    /// The answer; null for a wait for time.
     pub value: Value,
+    /// The error, if the wait failed or expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorInfo>,
 }
@@ -243,7 +283,9 @@ pub struct WaitResult {
 /// delay. It is the same attempt, but another effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NextCall {
+    /// The input of the next call.
     pub input: Value,
+    /// The delay before the next call.
     pub after: Duration,
 }
 
@@ -253,7 +295,9 @@ const MAX_REPLY_CHARS: usize = 200;
 /// The reply of a run to the caller that started it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunReply {
+    /// The content of the reply.
     pub value: Value,
+    /// False if the run replied with a failure.
     pub success: bool,
 }
 
@@ -275,6 +319,7 @@ impl RunReply {
 }
 
 impl TaskOutcome {
+    /// Creates the outcome of a task that succeeded.
     pub fn success(output: impl Into<Value>) -> TaskOutcome {
         TaskOutcome {
             output: output.into(),
@@ -293,6 +338,7 @@ impl TaskOutcome {
         TaskOutcome { next_call: Some(NextCall { input: input.into(), after }), ..TaskOutcome::success(Value::Null) }
     }
 
+    /// Creates the outcome of a task that failed, without an output.
     pub fn failure(error: ErrorInfo) -> TaskOutcome {
         TaskOutcome { error: Some(error), ..TaskOutcome::success(Value::Null) }
     }
@@ -302,14 +348,23 @@ impl TaskOutcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopEndReason {
+    /// The loop's condition or its `break_when` ended it.
     Condition,
+    /// All items were processed.
     Items,
+    /// The judge decided that the loop is done.
     Judge,
+    /// The maximum number of iterations was reached.
     Count,
+    /// The time limit of the loop, or a timeout around it, was reached.
     Timeout,
+    /// A budget was used up.
     Budget,
+    /// The watched value has been the same for too many iterations.
     Stalled,
+    /// An iteration, a check or the judge failed, and the plan says that the loop fails with it.
     Failed,
+    /// The loop was cancelled from outside.
     Cancelled,
 }
 
@@ -326,6 +381,7 @@ impl LoopEndReason {
         LoopEndReason::Cancelled,
     ];
 
+    /// Returns the name used in events and outputs.
     pub const fn as_str(self) -> &'static str {
         match self {
             LoopEndReason::Condition => "condition",

@@ -15,8 +15,11 @@ use crate::{Limits, Status};
 /// Names, folded to lower case, in the scope they belong to.
 type ByScope<T> = BTreeMap<Option<NodeId>, BTreeMap<String, T>>;
 
+/// A plan with its expressions parsed and its names resolved, ready to run.
 pub struct Program {
+    /// The plan that it was made from.
     pub plan: Plan,
+    /// The limits of the plan, or those given to [`Program::load`] for a plan without any.
     pub limits: Limits,
     expressions: Vec<Box<dyn Expression>>,
     facts: Vec<NodeFacts>,
@@ -81,6 +84,7 @@ impl Program {
         Ok(Program { plan, limits, expressions, facts, names, folded, recorded_nodes, addresses, has_redactions })
     }
 
+    /// Returns the node with this id, which must belong to the plan.
     pub fn node(&self, id: NodeId) -> &Node {
         self.plan.node(id)
     }
@@ -96,10 +100,12 @@ impl Program {
         self.has_redactions
     }
 
+    /// Returns the facts about a node that the program has derived from the plan.
     pub fn facts(&self, id: NodeId) -> &NodeFacts {
         &self.facts[id.0 as usize]
     }
 
+    /// Returns the parsed expression with this id, which must belong to the plan.
     pub fn expression(&self, id: ExprId) -> &dyn Expression {
         &*self.expressions[id.0 as usize]
     }

@@ -13,12 +13,14 @@ pub const START_EVENT: &str = "start";
 /// The name of an event that is mail to a node, `{to, text}`, in a plan that has at least one mailbox.
 pub const MAIL_EVENT: &str = "mail";
 
+/// One input of the reducer, as the journal records it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tick {
     /// Never earlier than the time of the previous tick.
     pub at: Timestamp,
     /// Entropy: every random value of this tick derives from it and a counter.
     pub seed: u64,
+    /// The input itself.
     pub kind: TickKind,
     /// More input was accepted before this tick was reduced and follows it. Whatever this tick leaves behind, the run
     /// is not idle.
@@ -38,12 +40,16 @@ pub struct CallOrigin {
     pub output_node: Option<Arc<str>>,
 }
 
+/// The kinds of input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TickKind {
     /// An event entered from outside: the start, a signal, a token.
     AddEvent {
+        /// The name of the event; [`START_EVENT`] for the start.
         name: Arc<str>,
+        /// The data of the event; for the start, the input of the run.
         payload: Value,
+        /// The id of the request, if it came through the inbox.
         request: Option<Arc<str>>,
         /// On the start event: the parent run of a child run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,24 +66,34 @@ pub enum TickKind {
     },
     /// A worker finished a task of its job.
     StepResult {
+        /// The number of the job.
         job: u64,
+        /// The lease epoch; a report with another epoch is stale.
         lease_epoch: u32,
+        /// The worker's report.
         outcome: TaskOutcome,
     },
     /// A worker's lease expired: its task is dispatched again, with the same idempotency key.
     LeaseLost {
+        /// The number of the job.
         job: u64,
+        /// The epoch of the lease that expired.
         lease_epoch: u32,
     },
     /// A child run ended.
     CallResult {
+        /// The number of the call in this run.
         call: u64,
+        /// The final status of the child run, or of its reply.
         status: Status,
+        /// The output or the error of the child run.
         outcome: TaskOutcome,
     },
     /// A request to end the run.
     CancelRun {
+        /// The reason, for the error of the run.
         reason: Arc<str>,
+        /// The id of the request, if it came through the inbox.
         request: Option<Arc<str>>,
         /// The parent run no longer waits for this run. A run that has already replied ignores the request.
         #[serde(default, skip_serializing_if = "is_false")]
@@ -85,27 +101,36 @@ pub enum TickKind {
     },
     /// A worker publishes an event while it works.
     PublishEvent {
+        /// The number of the job.
         job: u64,
         /// The lease epoch; a report with another epoch is stale.
         lease_epoch: u32,
+        /// The type of the event.
         kind: Arc<str>,
+        /// The data of the event.
         data: Value,
     },
     /// The run's own timeout may be due.
     Timeout,
     /// A timer of the state may be due.
     TimerDue,
+    /// A request to start no further tasks.
     Pause {
+        /// The id of the request, if it came through the inbox.
         request: Option<Arc<str>>,
     },
+    /// A request to end a pause, or to start a held run.
     Resume {
+        /// The id of the request, if it came through the inbox.
         request: Option<Arc<str>>,
     },
     /// A worker is alive and reports its progress.
     Progress {
+        /// The number of the job.
         job: u64,
         /// The lease epoch; a report with another epoch is stale.
         lease_epoch: u32,
+        /// The data of the event `task.progress`.
         data: Value,
     },
     /// The process that executed the run is gone; another process has taken over.

@@ -13,35 +13,46 @@ use crate::{LoopEndReason, Program};
 /// A live node. Hidden nodes around it are left out.
 #[derive(Clone, Debug)]
 pub struct FrameView {
+    /// The name of the node, as in the plan.
     pub name: Arc<str>,
     /// The dialect's name of the node kind.
     pub label: Arc<str>,
     /// `running`, `waiting`, `retrying`, `cancelling`.
     pub activity: &'static str,
+    /// The time at which the node began.
     pub started_at: Timestamp,
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
+    /// The index of the iteration that the node is the body of, counted from 0.
     pub iteration: Option<u64>,
     /// How paths write that iteration.
     pub iteration_path: IterationPath,
+    /// On a loop: its progress.
     pub looping: Option<LoopView>,
     /// Resources used so far by the jobs inside, if the node meters them; else null.
     pub usage: Value,
     /// The form it shows to people, with the name of the signal that answers it.
     pub open_form: Option<(Arc<str>, Box<ApprovalForm>)>,
+    /// The live nodes inside it.
     pub children: Vec<FrameView>,
 }
 
+/// The progress of a loop.
 #[derive(Clone, Debug)]
 pub struct LoopView {
     /// Iterations begun.
     pub begun: u64,
+    /// Iterations ended.
     pub ended: u64,
+    /// Iterations that failed.
     pub failed: u64,
     /// The maximum number of iterations, if it is known.
     pub max_iterations: Option<u64>,
     /// The condition as written in the definition.
     pub condition: Option<Value>,
+    /// The output of the last iteration; null before the first has ended.
     pub last: Value,
+    /// The reason for which no further iteration begins, if that is decided.
     pub stopping: Option<LoopEndReason>,
 }
 

@@ -13,6 +13,7 @@ use crate::{FileReader, NoFiles, RegisteredNames};
 /// The environment against which a definition is compiled, independent of its dialect.
 #[derive(Clone)]
 pub struct CompileContext {
+    /// Limits of the engine that will run the plan; compilers check definitions against them and build them into plans.
     pub limits: Limits,
     /// The name of a definition that has none itself: usually the file's stem.
     pub name: Option<String>,

@@ -7,14 +7,18 @@ use std::path::{Path, PathBuf};
 /// The reason why a file could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileReadProblem {
+    /// The file does not exist, or a part of its path is not a folder.
     Missing,
     /// A folder or a socket, for example.
     NotAFile,
+    /// The file has more bytes than the caller accepts.
     TooLarge {
+        /// The maximum that the caller gave.
         max_bytes: u64,
     },
     /// No file access is available.
     Unavailable,
+    /// Another error of the operating system, in its words.
     Other(String),
 }
 

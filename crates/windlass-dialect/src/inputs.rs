@@ -7,7 +7,9 @@ use windlass_value::{Value, to_json};
 /// An input that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputWarning {
+    /// The problem, with the name of the input.
     pub message: String,
+    /// A similar name, or the inputs that the definition declares.
     pub hint: String,
 }
 

@@ -13,6 +13,8 @@
 //!
 //! This crate contains no concrete syntax, stores, workers or terminal output.
 
+#![deny(missing_docs)]
+
 mod compiler;
 mod context;
 mod files;
@@ -123,6 +125,7 @@ pub enum Detection {
 /// A definition that can run.
 #[derive(Clone, Debug)]
 pub struct CompiledDefinition {
+    /// The plan, complete except for the definitions in `calls`.
     pub plan: Plan,
     /// Problems that do not prevent it from running.
     pub warnings: Diagnostics,

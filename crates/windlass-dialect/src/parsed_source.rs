@@ -10,7 +10,9 @@ use crate::parse_limits;
 
 /// A source and its lazily parsed trees.
 pub struct ParsedSource<'a> {
+    /// The text as it was given, with a byte order mark if it has one.
     pub source: &'a SourceText,
+    /// Limits whose maximum size and depth of a definition apply to parsing.
     pub limits: &'a Limits,
     json: OnceCell<Rc<ParsedTree>>,
     yaml: RefCell<Vec<(YamlRules, Rc<ParsedTree>)>>,
@@ -21,10 +23,12 @@ pub struct ParsedSource<'a> {
 pub struct ParsedTree {
     /// `None` if there is no tree at all; with a tree there may still be problems.
     pub tree: Option<SyntaxNode>,
+    /// Errors and warnings of the parser.
     pub diagnostics: Diagnostics,
 }
 
 impl<'a> ParsedSource<'a> {
+    /// Creates a source that nothing has parsed yet.
     pub fn new(source: &'a SourceText, limits: &'a Limits) -> ParsedSource<'a> {
         ParsedSource { source, limits, json: OnceCell::new(), yaml: RefCell::default() }
     }

@@ -16,10 +16,12 @@ pub struct RegisteredNames {
 const FUNCTIONS_DOC: &str = "docs/noetl.md, “Functions in Rust”";
 
 impl RegisteredNames {
+    /// Reports whether a function has exactly this name.
     pub fn has_function(&self, name: &str) -> bool {
         self.functions.iter().any(|known| known == name)
     }
 
+    /// Reports whether a definition has exactly this name.
     pub fn has_definition(&self, name: &str) -> bool {
         self.definitions.iter().any(|known| known == name)
     }

@@ -18,6 +18,7 @@ pub struct DialectRegistry {
 }
 
 impl DialectRegistry {
+    /// Creates a registry without dialects.
     pub const fn new() -> DialectRegistry {
         DialectRegistry { dialects: Vec::new() }
     }

@@ -10,14 +10,18 @@ use windlass_value::Value;
 pub struct ReportSection {
     /// `None`: the entries have no heading.
     pub heading: Option<&'static str>,
+    /// The values, in the order in which they are shown.
     pub entries: Vec<ReportEntry>,
 }
 
 /// A named value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportEntry {
+    /// The label of the value.
     pub name: String,
+    /// The value itself; the caller shortens it as `detail` says.
     pub value: Value,
+    /// The part of the value that is shown.
     pub detail: ReportDetail,
 }
 

@@ -84,17 +84,24 @@ pub enum NextInput {
 /// The start of a child run. `call` and `key` distinguish the children of one run.
 #[derive(Clone, Debug)]
 pub struct ChildStart {
+    /// The number of the call in the parent run; the child's end is reported with it.
     pub call: u64,
+    /// The id of the child run. A repeat of the same call has the same id.
     pub id: String,
+    /// The name of the definition to run.
     pub definition: std::sync::Arc<str>,
+    /// The evaluated input.
     pub input: Value,
+    /// The idempotency key of the call.
     pub key: EffectKey,
 }
 
 /// A job's report that has been reduced and is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FinalizedJob {
+    /// The number of the job in the run.
     pub job: u64,
+    /// The fencing token of the lease under which the report was made.
     pub lease_epoch: u32,
     /// The report was accepted, not refused.
     pub accepted: bool,
@@ -190,18 +197,30 @@ pub trait Outward: Send {
 
 /// All concerns of a run.
 pub trait Adapter: Send {
+    /// Implements [`TimeSource`].
     type Time: TimeSource;
+    /// Implements [`TickSource`].
     type Ticks: TickSource;
+    /// Implements [`Journal`].
     type Journal: Journal;
+    /// Implements [`Workers`].
     type Workers: Workers;
+    /// Implements [`Children`].
     type Children: Children;
+    /// Implements [`Outward`].
     type Outward: Outward;
 
+    /// Returns the implementation of [`TimeSource`].
     fn time(&mut self) -> &mut Self::Time;
+    /// Returns the implementation of [`TickSource`].
     fn ticks(&mut self) -> &mut Self::Ticks;
+    /// Returns the implementation of [`Journal`].
     fn journal(&mut self) -> &mut Self::Journal;
+    /// Returns the implementation of [`Workers`].
     fn workers(&mut self) -> &mut Self::Workers;
+    /// Returns the implementation of [`Children`].
     fn children(&mut self) -> &mut Self::Children;
+    /// Returns the implementation of [`Outward`].
     fn outward(&mut self) -> &mut Self::Outward;
 
     /// Wakes blocked waits and frees the resources of the run.

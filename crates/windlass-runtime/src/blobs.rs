@@ -8,6 +8,7 @@ use windlass_value::{BlobHash, StoredValue, Value, encode};
 /// The approximate size of the cache in bytes of decoded values.
 const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
 
+/// A cache of decoded values, bounded by their size. Values that are not durable yet stay in it.
 #[derive(Default)]
 pub struct BlobCache {
     /// Value, size, and last use.
@@ -44,6 +45,7 @@ impl BlobCache {
         !self.fresh.is_empty()
     }
 
+    /// Returns the values created since the last call, encoded and with their hashes. The caller makes them durable.
     pub fn take_fresh(&mut self) -> Vec<(BlobHash, Vec<u8>)> {
         self.fresh_values.clear();
         std::mem::take(&mut self.fresh)

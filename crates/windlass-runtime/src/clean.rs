@@ -13,8 +13,11 @@ const RUN_BATCH_SIZE: u32 = 256;
 /// The amount that a cleanup has freed, or would free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CleanupReport {
+    /// The number of removed runs, descendants included.
     pub runs: u64,
+    /// The number of removed values.
     pub blobs: u64,
+    /// The number of freed bytes, rows and values together.
     pub bytes: u64,
 }
 

@@ -7,11 +7,17 @@ use windlass_value::{Duration, Timestamp};
 /// Real time, or real time plus all time that was skipped because the run waited only for time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
+    /// The system's clock.
     Real,
-    Virtual { skipped: Duration },
+    /// The system's clock plus all skipped time, for runs whose waits take no real time.
+    Virtual {
+        /// The sum of all waits that were skipped.
+        skipped: Duration,
+    },
 }
 
 impl Clock {
+    /// Returns a virtual clock that shows real time until the first wait is skipped.
     pub fn virtual_time() -> Clock {
         Clock::Virtual { skipped: Duration::ZERO }
     }
@@ -36,6 +42,7 @@ impl Clock {
     }
 }
 
+/// Returns the system's time, in microseconds since 1970. A time before 1970 counts as 1970.
 pub fn real_now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(since.as_micros() as i64)

@@ -22,6 +22,7 @@ use crate::recovery::{CHUNKED_LIST_LEVELS, MAX_RESOLVED_LEVELS, holds_stored};
 /// The capacity that a reused command list keeps.
 const COMMAND_LIST_CAPACITY: usize = 64;
 
+/// The control loop of one run over an adapter `A`.
 pub struct ControlLoop<A> {
     program: Arc<Program>,
     state: State,
@@ -50,6 +51,7 @@ struct TickNeedingBlobs {
 /// The reason why the loop has ended.
 #[derive(Debug)]
 pub enum LoopExit {
+    /// The run has ended with this result.
     Ended(RunResult),
     /// The run waits in the store for time or a signal.
     Evicted,
@@ -81,6 +83,7 @@ impl<A: Adapter> ControlLoop<A> {
         }
     }
 
+    /// Runs until the run ends, is evicted or the process shuts down. Closes the adapter in every case.
     pub async fn run(mut self) -> Result<LoopExit, RuntimeError> {
         let result = self.run_until_exit().await;
         self.adapter.close().await;

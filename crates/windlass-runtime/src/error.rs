@@ -3,66 +3,148 @@
 use windlass_core::{ErrorInfo, ImpossibleTick, PlanError};
 use windlass_store::StoreError;
 
+/// An error of the engine or its store: a request was refused, or a run cannot continue here.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RuntimeError {
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The compiled plan is not valid for this program.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// Journal and program disagree: the run is quarantined and no engine resumes it.
     #[error("the run `{run}` is quarantined: {why}")]
-    Quarantined { run: String, why: String },
+    Quarantined {
+        /// The id of the run; empty if it is not known where the error occurred.
+        run: String,
+        /// The contradiction that was found.
+        why: String,
+    },
+    /// Stored bytes cannot be decoded, or their checksum does not match.
     #[error("cannot decode {what}: {why}")]
-    Damaged { what: &'static str, why: String },
+    Damaged {
+        /// A noun for the damaged data: `the journal`, `a snapshot`.
+        what: &'static str,
+        /// The error of the decoder.
+        why: String,
+    },
+    /// The store has no run with this id.
     #[error("there is no run `{0}` in this store")]
     NoSuchRun(String),
+    /// Another live process owns the run, so this one must not change it.
     #[error("the run `{run}` is owned by another live process ({owner})")]
-    Owned { run: String, owner: String },
+    Owned {
+        /// The id of the run.
+        run: String,
+        /// The name of its owner.
+        owner: String,
+    },
+    /// The run kept no journal, so nothing of it can be resumed or repeated.
     #[error("the run `{0}` was in-memory only and cannot be resumed")]
     InMemoryOnly(String),
+    /// The request needs a run that is still open.
     #[error("the run `{0}` has ended")]
     HasEnded(String),
     /// The run is unchanged: a program that has the tools can resume it.
     #[error("the run `{run}` needs tools that this program does not have: {tools}")]
-    MissingTools { run: String, tools: String },
+    MissingTools {
+        /// The id of the run.
+        run: String,
+        /// The missing tools, separated by commas, or the expression language that is missing.
+        tools: String,
+    },
+    /// The id belongs to a run that was started differently.
     #[error("a run `{0}` already exists with a different definition, input or source run")]
     RunExists(String),
+    /// The id that a call computed for its child run belongs to another run.
     #[error("the run `{0}` already exists and is not the child run of this call")]
     ChildExists(String),
+    /// A request to cancel this run came before its start, so it is never created.
     #[error("the run `{0}` was cancelled before it started")]
     CancelledBeforeStart(String),
+    /// The store lacks a value that the run refers to, named by its hash.
     #[error("a stored value ({0}) is missing")]
     MissingBlob(String),
+    /// The input was refused before the run was created; the text says why.
     #[error("the input does not match the definition: {0}")]
     Input(String),
+    /// The call would nest child runs too deeply.
     #[error("calling `{definition}` would exceed the maximum depth of {max} nested child runs")]
-    CallDepth { definition: String, max: u64 },
+    CallDepth {
+        /// The name of the definition that was called.
+        definition: String,
+        /// The maximum depth.
+        max: u64,
+    },
+    /// The delivery names a trigger that the definition does not have.
     #[error("the definition has no trigger `{name}`; it has {known}")]
-    NoSuchTrigger { name: String, known: String },
+    NoSuchTrigger {
+        /// The name that was given.
+        name: String,
+        /// The triggers that the definition has, as a phrase.
+        known: String,
+    },
     /// The delivery could not be evaluated: nothing was started.
     #[error("the trigger rejected the delivery: {}", .0.message)]
     Delivery(Box<ErrorInfo>),
     /// No node has started at this path; `nearest` is the most similar path.
     #[error("nothing has started at `{path}` in the run `{run}`{}", suggestion(.nearest))]
-    NoSuchPath { run: String, path: String, nearest: Option<String> },
+    NoSuchPath {
+        /// The id of the run.
+        run: String,
+        /// The path that was given.
+        path: String,
+        /// The most similar path that has started.
+        nearest: Option<String>,
+    },
+    /// The path has started, but not as often as the request assumes.
     #[error("`{path}` has started {times} in the run `{run}`; there is no occurrence {occurrence}")]
-    NoSuchOccurrence { run: String, path: String, times: String, occurrence: u64 },
+    NoSuchOccurrence {
+        /// The id of the run.
+        run: String,
+        /// The path that was given.
+        path: String,
+        /// How often the path has started, as a phrase: `once`, `3 times`.
+        times: String,
+        /// The occurrence that was asked for, counted from 1.
+        occurrence: u64,
+    },
     /// The journal before that tick was trimmed.
     #[error(
         "the journal of the run `{run}` begins at tick {tick}, and `{path}` has not started since; earlier ticks were \
          trimmed"
     )]
-    BeganBefore { run: String, path: String, tick: u64 },
+    BeganBefore {
+        /// The id of the run.
+        run: String,
+        /// The path that was given.
+        path: String,
+        /// The first tick that the journal still has.
+        tick: u64,
+    },
+    /// An override names a variable that is not visible at the restart point.
     #[error("`{path}` has no variable `{name}` in scope{}", suggestion(.nearest))]
-    NoSuchVariable { path: String, name: String, nearest: Option<String> },
+    NoSuchVariable {
+        /// The path of the restart point.
+        path: String,
+        /// The name that was given.
+        name: String,
+        /// The most similar variable in scope.
+        nearest: Option<String>,
+    },
+    /// Only an ended run can be retried, and this one has not ended.
     #[error("the run `{0}` has not ended; only an ended run can be retried")]
     StillOpen(String),
+    /// A retry repeats failed work, and this run has none.
     #[error("nothing has failed in the run `{0}`")]
     NothingFailed(String),
+    /// The engine is shutting down and accepts no requests.
     #[error("the engine is shutting down")]
     Closing,
+    /// Another writer has appended to the journal of this run in the meantime. This process no longer knows its state.
     #[error("the journal of the run `{0}` was changed by another writer")]
     JournalConflict(String),
+    /// Another process has claimed the run: the store refuses this process's owner epoch.
     #[error("another process has taken over the run; the owner epoch of this process is stale")]
     Fenced,
 }

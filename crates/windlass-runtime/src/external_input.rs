@@ -59,8 +59,11 @@ pub enum SecureShape {
 /// An input of a definition that holds a secret. Gates see these instead of the plan.
 #[derive(Clone, Debug)]
 pub struct SecureInput {
+    /// The name of the parameter.
     pub name: Arc<str>,
+    /// The shape that the parameter's type allows.
     pub shape: SecureShape,
+    /// The value in the definition for a run that gives none.
     pub default: Option<Value>,
 }
 

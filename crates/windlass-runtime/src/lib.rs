@@ -3,6 +3,8 @@
 //! The crate contains no dialects, no HTTP and no terminal. No effect starts before the ticks that caused it are
 //! durable, and the engine answers no request before its result is durable.
 
+#![deny(missing_docs)]
+
 pub mod adapter;
 pub mod adapters;
 mod blobs;

@@ -17,13 +17,16 @@ const ROW_BATCH_SIZE: u32 = 256;
 
 /// A run in memory.
 pub struct RunImage {
+    /// The state after all replayed ticks.
     pub state: State,
+    /// Values that the replay has loaded or created.
     pub blobs: BlobCache,
     /// Iterations that ended in the replayed ticks.
     pub iterations: Vec<IterationRecord>,
 }
 
 impl RunImage {
+    /// Creates an image without cached values, from which a replay can start.
     pub fn new(state: State) -> RunImage {
         RunImage { state, blobs: BlobCache::default(), iterations: Vec::new() }
     }

@@ -13,8 +13,11 @@ use crate::{RuntimeError, codec};
 /// Stored in the run's row when it has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FinalReport {
+    /// The final status.
     pub status: Status,
+    /// The output of the run, redacted if the definition says so.
     pub output: Value,
+    /// The error, if the run did not succeed.
     pub error: Option<ErrorInfo>,
     /// The reply that the run sent before it ended.
     pub reply: Option<RunReply>,
@@ -27,11 +30,16 @@ pub struct FinalReport {
     pub usage: Value,
 }
 
+/// The end of one top-level step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepReport {
+    /// The final status.
     pub status: Status,
+    /// The output of the step.
     pub output: Value,
+    /// The error, if the step did not succeed, or the reason why it was skipped.
     pub error: Option<ErrorInfo>,
+    /// For a loop: its iterations and the reason for its end, without the records of single iterations.
     pub looping: Option<LoopSummary>,
     /// The resources that it has used, if they are counted.
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -103,6 +111,7 @@ impl StepReport {
         }
     }
 
+    /// Returns the step's entry in the object of `windlass run --json`.
     pub fn to_value(&self) -> Value {
         let mut map = Map::new();
         map.insert("status", self.status.as_str());

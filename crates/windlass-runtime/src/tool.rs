@@ -15,6 +15,8 @@ use crate::workers::RemoteLease;
 
 /// An operation that a task can call. It gets plain values, never text to be executed, and returns one outcome.
 pub trait Tool: Send + Sync {
+    /// Starts the call. The future should end soon after [`ToolCall::cancelled`] reports a cancellation; it is dropped
+    /// when its worker loses the lease.
     fn call(&self, call: ToolCall) -> ToolFuture;
 
     /// Reports whether this call runs in another process, which sends its own heartbeats and enforces cancellation and
@@ -24,11 +26,13 @@ pub trait Tool: Send + Sync {
     }
 }
 
+/// A running call. A failure is part of the outcome.
 pub type ToolFuture = Pin<Box<dyn Future<Output = TaskOutcome> + Send>>;
 
 /// The definition that calls a tool, as the tool sees it.
 #[derive(Debug, Default)]
 pub struct CallerDefinition {
+    /// The name of the definition, as in its plan.
     pub name: Arc<str>,
     /// Its jobs run only on workers that have all of these labels.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
@@ -49,25 +53,30 @@ impl CallerDefinition {
 pub struct ToolCall {
     /// The name under which the tool was called.
     pub tool: Arc<str>,
+    /// The definition that contains the task.
     pub definition: Arc<CallerDefinition>,
     /// The pipeline's number in the run.
     pub job: u64,
     /// The fencing token of the lease: it rises whenever a task of the job is handed out. A report with another epoch
     /// is refused.
     pub lease_epoch: u32,
+    /// The evaluated input, with stored values resolved.
     pub input: Value,
     /// The idempotency key: the same on every repeat after a crash or a lost reply. Over HTTP it is sent as
     /// `Idempotency-Key`.
     pub key: Arc<str>,
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
     /// The input was provided by the tool itself to continue an unfinished operation. No definition can cause this.
     pub is_continuation: bool,
+    /// The id of the run.
     pub run: Arc<str>,
     /// The id of the run tree: shared with the runs that this run was forked from or called by, and with no other.
     /// References to secrets are opened only in the run tree that they were created for.
     pub run_tree: Arc<str>,
     /// For a remote worker: the id of the key that opens the references in the input. `None`: there is nothing to open.
     pub sealed_by: Option<Arc<str>>,
+    /// The path of the task in the run.
     pub path: Arc<str>,
     /// The timeout of the task, if it has one.
     pub timeout: Option<Duration>,
@@ -77,6 +86,7 @@ pub struct ToolCall {
     pub resumed: Option<Arc<ResumeData>>,
     /// The failure of the previous attempt, for tasks that depend on it.
     pub tried: Option<Arc<PreviousAttempts>>,
+    /// Reports that the result is no longer needed.
     pub cancelled: CancelToken,
     /// Publishes events while the tool is running.
     pub publish: EventPublisher,
@@ -200,6 +210,7 @@ impl CancelToken {
         self.0.notify.notify_waiters();
     }
 
+    /// Reports whether the call was cancelled. A tool with long computations checks it now and then.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::SeqCst)
     }
@@ -224,15 +235,18 @@ pub struct Tools {
 }
 
 impl Tools {
+    /// Creates a set without tools.
     pub fn new() -> Tools {
         Tools::default()
     }
 
+    /// Adds a tool; replaces an earlier one of the same name.
     #[must_use]
     pub fn with(self, name: &str, tool: impl Tool + 'static) -> Tools {
         self.with_shared(name, Arc::new(tool))
     }
 
+    /// Adds a tool that others may share; replaces an earlier one of the same name.
     #[must_use]
     pub fn with_shared(mut self, name: &str, tool: Arc<dyn Tool>) -> Tools {
         self.named.insert(name.into(), tool);
@@ -256,6 +270,7 @@ impl Tools {
         self.with(name, FnTool(function))
     }
 
+    /// Returns the tool of this name, or else the fallback.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.named.get(name).or(self.fallback.as_ref())
     }
@@ -275,6 +290,7 @@ impl Tools {
         Tools { named, fallback: self.fallback.map(hand) }
     }
 
+    /// Returns the names of the tools in byte order, without the fallback.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.named.keys().map(|name| &**name)
     }

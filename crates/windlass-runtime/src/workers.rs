@@ -37,6 +37,7 @@ pub struct WorkerPool {
 }
 
 impl WorkerPool {
+    /// Creates a pool with leases of 30 seconds that runs at most `max_job_concurrency` jobs at the same time.
     pub fn new(tools: Tools, max_job_concurrency: usize) -> WorkerPool {
         WorkerPool {
             tools,
@@ -89,6 +90,7 @@ struct TaskLease {
 }
 
 impl RunWorkers {
+    /// Creates the workers of one run. They send their reports as ticks to `reports`.
     pub fn new(pool: WorkerPool, run: Arc<str>, reports: mpsc::UnboundedSender<TickKind>) -> RunWorkers {
         let (definition, leases) = (Arc::default(), Arc::default());
         let (remote, acknowledgements) = (BTreeMap::new(), Vec::new());

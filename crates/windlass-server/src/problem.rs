@@ -40,10 +40,15 @@ pub struct ApiProblem(Box<ProblemBody>);
 pub struct ProblemBody {
     /// The page of the error, such as `/errors/WND-3003`, relative to the address of the server.
     pub r#type: String,
+    /// The standard phrase of the HTTP status.
     pub title: String,
+    /// The HTTP status.
     pub status: u16,
+    /// The code, which `windlass explain` describes.
     pub code: String,
+    /// A description of this problem.
     pub detail: String,
+    /// Advice on how to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// A path in a run, or a location in a definition.

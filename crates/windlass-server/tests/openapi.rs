@@ -74,6 +74,39 @@ fn every_operation_is_described_in_full() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
+#[test]
+fn every_schema_property_and_query_parameter_has_a_description() {
+    let document = document();
+    let mut missing = Vec::new();
+    for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
+        if !is_described(schema) {
+            missing.push(name.clone());
+        }
+        let parts = std::iter::once(schema).chain(schema["allOf"].as_array().into_iter().flatten());
+        for (property, schema) in parts.filter_map(|part| part["properties"].as_object()).flatten() {
+            if !is_described(schema) {
+                missing.push(format!("{name}.{property}"));
+            }
+        }
+    }
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in operations.as_object().expect("operations") {
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            for parameter in parameters.filter(|parameter| parameter["in"] == "query" && !is_described(parameter)) {
+                missing.push(format!("{method} {path}: {}", parameter["name"]));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "without a description: {}", missing.join(", "));
+}
+
+/// Returns whether a schema has a description, itself or in one of the schemas that it combines.
+fn is_described(schema: &Json) -> bool {
+    let own = schema["description"].as_str().is_some_and(|text| !text.is_empty());
+    let combined = ["allOf", "oneOf", "anyOf"].into_iter().filter_map(|key| schema[key].as_array());
+    own || combined.flatten().any(is_described)
+}
+
 /// Returns the name at the end of a reference.
 fn reference_name(reference: &Json) -> &str {
     reference["$ref"].as_str().and_then(|text| text.rsplit('/').next()).unwrap_or_default()

@@ -1,5 +1,7 @@
 //! The embedded store: one SQLite file, shared by all processes that use it.
 
+#![deny(missing_docs)]
+
 mod append;
 mod clean;
 mod error;
@@ -27,6 +29,8 @@ use crate::write_lock::FairLock;
 /// Maximum number of idle read connections in the pool.
 const MAX_IDLE_READERS: usize = 4;
 
+/// A store in one SQLite file. It implements all traits of `windlass-store`, and several processes may open the same
+/// file.
 pub struct SqliteStore {
     file: PathBuf,
     owners: PathBuf,
@@ -41,9 +45,11 @@ pub struct SqliteStore {
 /// The settings of the write connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SqliteSettings {
+    /// The value of `PRAGMA journal_mode`: `wal`.
     pub journal_mode: String,
     /// 2 is FULL.
     pub synchronous: i64,
+    /// The number of write-ahead log pages after which SQLite copies them into the database.
     pub checkpoint_pages: i64,
 }
 
@@ -67,10 +73,12 @@ impl SqliteStore {
         })
     }
 
+    /// Returns the path of the database file, `windlass.db` in the store's directory.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
+    /// Reads the settings from SQLite itself, so the result shows what is in effect and not what was asked for.
     pub fn settings(&self) -> Result<SqliteSettings, StoreError> {
         let connection = self.writer.enter()?;
         let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));

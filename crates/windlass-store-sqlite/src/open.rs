@@ -22,8 +22,10 @@ pub enum SyncMode {
     Off,
 }
 
+/// Options of a store. The default is durable, waits 10 seconds for other processes and does not bound the file.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
+    /// When a commit counts as done.
     pub durability: SyncMode,
     /// Time to wait for other processes before failing with `Busy`.
     pub lock_timeout: Duration,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+/// The class of a store error, which decides whether the store stays usable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreErrorKind {
     /// No space. Nothing acknowledged is lost; free space and resume.
@@ -39,22 +40,29 @@ impl StoreErrorKind {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
+    /// The class of the error.
     pub kind: StoreErrorKind,
+    /// A description for an operator.
     pub message: String,
+    /// The affected file, if the error belongs to one.
     pub file: Option<PathBuf>,
+    /// The next step for the operator, if there is one.
     pub hint: Option<String>,
 }
 
 impl StoreError {
+    /// Creates an error without a file and without a hint.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> StoreError {
         StoreError { kind, message: message.into(), file: None, hint: None }
     }
 
+    /// Sets the affected file.
     pub fn with_file(mut self, file: impl Into<PathBuf>) -> StoreError {
         self.file = Some(file.into());
         self
     }
 
+    /// Sets the next step for the operator.
     pub fn with_hint(mut self, hint: impl Into<String>) -> StoreError {
         self.hint = Some(hint.into());
         self

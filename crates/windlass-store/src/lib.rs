@@ -4,6 +4,8 @@
 //! ticks or dialects. Everything here works with several processes, and later several servers, on one store:
 //! ownership is a row with an owner epoch (a fencing token), never a lock inside one process.
 
+#![deny(missing_docs)]
+
 pub mod backend;
 mod checksum;
 pub mod conformance;
@@ -53,8 +55,11 @@ pub trait StoreWrite: Send + Sync {
 
 /// Reads of one run, in short transactions that never block a writer.
 pub trait StoreRead: Send + Sync {
+    /// Returns the row of a run; `None` for an unknown or removed run.
     fn run(&self, run: &str) -> Result<Option<RunRow>, StoreError>;
+    /// Returns the plan with this hash.
     fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError>;
+    /// Returns the value with this hash, after its checksum was verified.
     fn blob(&self, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError>;
     /// Returns a value that this run has written; `None` if only other runs have written it.
     fn blob_of_run(&self, run: &str, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError>;
@@ -143,6 +148,7 @@ pub trait StoreClean: Send + Sync {
 /// Each record has a kind, a key and a revision. A change that expects another revision is refused (optimistic
 /// locking).
 pub trait StoreRecords: Send + Sync {
+    /// Returns one record; `None` if there is none.
     fn record(&self, kind: &str, key: &str) -> Result<Option<RecordRow>, StoreError>;
 
     /// Returns the records of one kind in byte order of their keys. `after_key` is the last key seen, "" for the first
@@ -158,6 +164,7 @@ pub trait StoreRecords: Send + Sync {
 pub trait StoreOwners: Send + Sync {
     /// Registers this process under a fresh name; the owner is alive as long as the returned guard.
     fn open_owner(&self) -> Result<Owner, StoreError>;
+    /// Returns whether a process still holds the resource of this owner. An unknown owner is dead.
     fn owner_alive(&self, owner: &str) -> Result<bool, StoreError>;
 }
 
@@ -168,11 +175,13 @@ impl<S: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreOw
 
 /// A live owner. Dropping it ends its liveness.
 pub struct Owner {
+    /// The unique name under which the owner claims runs.
     pub name: String,
     _guard: Box<dyn std::any::Any + Send + Sync>,
 }
 
 impl Owner {
+    /// Creates an owner that stays alive as long as `guard` exists.
     pub fn new(name: String, guard: impl std::any::Any + Send + Sync) -> Owner {
         Owner { name, _guard: Box::new(guard) }
     }

@@ -11,20 +11,30 @@ use crate::StoreError;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
+    /// The run is created and has not started: it is held until it is resumed, or has yet to get its first tick.
     Pending,
+    /// The run has work to do, or waits only briefly.
     Running,
+    /// The run waits for input, or for a timer that is not due soon.
     Waiting,
+    /// An operator has paused the run.
     Paused,
+    /// The run has ended with its output.
     Succeeded,
+    /// The run has ended with an error.
     Failed,
+    /// The run has ended, and its definition counts it as skipped.
     Skipped,
+    /// The run was cancelled before its end.
     Cancelled,
+    /// The run has exceeded its timeout.
     TimedOut,
     /// The journal and the program disagree: no server continues the run until an operator has looked at it.
     Quarantined,
 }
 
 impl RunStatus {
+    /// All statuses, in the order of declaration.
     pub const ALL: [RunStatus; 10] = [
         RunStatus::Pending,
         RunStatus::Running,
@@ -38,6 +48,7 @@ impl RunStatus {
         RunStatus::Quarantined,
     ];
 
+    /// Returns whether the run has ended. A quarantined run has not: it may be continued.
     pub fn is_final(self) -> bool {
         use RunStatus::{Cancelled, Failed, Skipped, Succeeded, TimedOut};
         matches!(self, Succeeded | Failed | Skipped | Cancelled | TimedOut)
@@ -59,6 +70,7 @@ impl RunStatus {
         }
     }
 
+    /// Returns the status of this name; the inverse of [`RunStatus::as_str`].
     pub fn parse(word: &str) -> Option<RunStatus> {
         RunStatus::ALL.into_iter().find(|status| status.as_str() == word)
     }
@@ -67,6 +79,7 @@ impl RunStatus {
 /// One run's part of a transaction: a compare-and-append.
 #[derive(Clone, Debug, Default)]
 pub struct RunBatch {
+    /// The id of the run.
     pub run: Arc<str>,
     /// Fencing token: the owner epoch of the writer's claim. The store refuses any other than its own.
     pub owner_epoch: u64,
@@ -76,14 +89,19 @@ pub struct RunBatch {
     pub create: Option<NewRun>,
     /// The ticks and the events they published, as one row.
     pub record: Option<JournalRecord>,
+    /// A snapshot to store, if one is due.
     pub snapshot: Option<NewSnapshot>,
+    /// The new status; `None` leaves it unchanged.
     pub status: Option<StatusChange>,
     /// `Some(None)` clears the run's timer.
     pub timer: Option<Option<Timestamp>>,
     /// All waits that need an external answer; replaces the previous ones. A final status clears them.
     pub waits: Option<Vec<WaitRow>>,
+    /// Iteration history to add.
     pub iterations: Vec<IterationRow>,
+    /// Iteration history to delete, applied after `iterations` was added.
     pub iteration_trims: Vec<IterationTrim>,
+    /// Values stored by their hash. A value that the store already has is only linked to this run.
     pub blobs: Vec<(BlobHash, Vec<u8>)>,
     /// Request ids of messages whose ticks are in this batch. An id that never was in the inbox is recorded too; an id
     /// that was consumed before makes the batch a conflict.
@@ -122,13 +140,20 @@ impl RunBatch {
     }
 }
 
+/// The row of a run to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRun {
+    /// Hash of the plan; see [`StoreWrite::put_plan`](crate::StoreWrite::put_plan).
     pub plan: BlobHash,
+    /// Name of the definition, for listings.
     pub definition: String,
+    /// Name of the dialect, as in the plan.
     pub dialect: String,
+    /// The first owner; `None` creates the run for the next claim.
     pub owner: Option<String>,
+    /// Time of creation; listings filter by it.
     pub created_at: Timestamp,
+    /// Id of the parent run, for a child run.
     pub parent: Option<Arc<str>>,
     /// Id of the request that would cancel the run. If that request arrived first, the run is not created: a conflict.
     pub cancel_request_id: Option<Arc<str>>,
@@ -139,26 +164,35 @@ pub struct NewRun {
 /// Consecutive ticks and the events they published, encoded by the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JournalRecord {
+    /// The number of ticks in the record, at least 1.
     pub ticks: u32,
     /// Number of the first event in the record; meaningless when `events` is 0.
     pub first_event: u64,
+    /// The number of events in the record.
     pub events: u32,
+    /// The encoded ticks and events. The store does not interpret them.
     pub body: Vec<u8>,
 }
 
+/// An encoded state of a run, from which a replay can start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSnapshot {
     /// The state after this many ticks. At most `expected_ticks` plus the ticks of the batch.
     pub tick: u64,
+    /// The number of events that the run had published by then.
     pub event: u64,
+    /// Hash of the state, to detect a replay that takes another course.
     pub state_hash: [u8; 32],
+    /// The encoded state.
     pub body: Vec<u8>,
 }
 
+/// A new status of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusChange {
     /// A final status also clears the timer and the waits, and closes the inbox.
     pub status: RunStatus,
+    /// The time of the change; becomes `changed_at` of the run.
     pub at: Timestamp,
     /// The run's result object, when it has ended.
     pub result: Option<Vec<u8>>,
@@ -167,18 +201,26 @@ pub struct StatusChange {
 /// Consecutive iterations of one loop, packed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IterationRow {
+    /// Path of the loop in the run.
     pub loop_path: Arc<str>,
+    /// Index of the first iteration, counted from 0.
     pub first: u64,
+    /// Index of the last iteration, inclusive.
     pub last: u64,
+    /// The iterations failed or were cancelled. Trimming keeps such rows.
     pub failed: bool,
+    /// The encoded iterations.
     pub body: Vec<u8>,
 }
 
 /// The iterations that an [`IterationRow`] holds, without its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IterationHeader {
+    /// Index of the first iteration, counted from 0.
     pub first: u64,
+    /// Index of the last iteration, inclusive.
     pub last: u64,
+    /// The iterations failed or were cancelled.
     pub failed: bool,
 }
 
@@ -189,8 +231,11 @@ pub struct WaitRow {
     pub name: Arc<str>,
     /// Path of the waiting node in the run; a run has at most one wait at a path.
     pub path: Arc<str>,
+    /// The encoded content of the form that the answer fills in.
     pub body: Vec<u8>,
+    /// The time at which the wait was opened.
     pub since: Timestamp,
+    /// The time at which the wait expires, if it does.
     pub deadline: Option<Timestamp>,
 }
 
@@ -199,22 +244,29 @@ pub struct WaitRow {
 pub struct OpenWait {
     /// Order in which waits were opened; also the page cursor of listings.
     pub position: i64,
+    /// The id of the waiting run.
     pub run: Arc<str>,
+    /// Name of the run's definition.
     pub definition: String,
+    /// The wait as the run stored it.
     pub wait: WaitRow,
 }
 
 /// Deletes history of a loop: of its iterations `keep_first..before`, those that did not fail may be deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IterationTrim {
+    /// Path of the loop in the run.
     pub loop_path: Arc<str>,
+    /// The number of iterations at the beginning of the loop that are kept.
     pub keep_first: u64,
+    /// Index of the first of the newest iterations, which are kept.
     pub before: u64,
 }
 
 /// The store's verdict on a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BatchVerdict {
+    /// The batch is durable.
     Committed,
     /// Another owner has claimed the run in the meantime.
     Fenced,
@@ -224,18 +276,23 @@ pub enum BatchVerdict {
     Conflict,
 }
 
+/// The outcome of claiming a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClaimResult {
+    /// The caller owns the run now.
     Owned {
+        /// The new fencing token, higher than all earlier ones of the run.
         owner_epoch: u64,
     },
     /// A live owner has the run.
     HeldBy(String),
+    /// There is no run with this id.
     NoSuchRun,
     /// The run has ended and needs no owner.
     Ended,
     /// A newer program has written the run, in this format. The run is left unchanged.
     NeedsNewer {
+        /// The format of the run's stored data.
         format: u32,
     },
 }
@@ -266,85 +323,127 @@ pub fn check_run_format(run: &str, format: u32) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// The outcome of putting a message into an inbox.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InboxVerdict {
     /// Stored. Carries the run's owner if one is alive.
     Accepted {
+        /// The name of the live owner, which must be notified.
         owner: Option<String>,
     },
     /// A message with the same request id was stored before.
     Duplicate,
+    /// There is no run with this id.
     NoSuchRun,
+    /// The run has ended and accepts no messages.
     Ended,
 }
 
+/// A message to a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct InboxRow {
+    /// The id of the run that receives the message.
     pub run: Arc<str>,
+    /// Deduplicates messages: a run accepts each id once.
     pub request_id: Arc<str>,
+    /// The encoded message.
     pub body: Vec<u8>,
+    /// The time at which the message was sent.
     pub at: Timestamp,
 }
 
+/// A run as the store knows it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunRow {
     /// Format version of the run's stored data; see [`RUN_FORMAT`].
     pub format: u32,
     /// Order of creation; also the page cursor of listings.
     pub number: i64,
+    /// The id of the run.
     pub run: Arc<str>,
+    /// Hash of the plan.
     pub plan: BlobHash,
+    /// Name of the definition.
     pub definition: String,
+    /// Name of the dialect, as in the plan.
     pub dialect: String,
+    /// The status of the last committed batch that changed it.
     pub status: RunStatus,
+    /// The owner of the last claim, alive or not; `None` after a release.
     pub owner: Option<String>,
+    /// The fencing token of the last claim.
     pub owner_epoch: u64,
+    /// The time at which the run was created.
     pub created_at: Timestamp,
+    /// The time of the last status change.
     pub changed_at: Timestamp,
+    /// The time at which the run must be woken, if it waits for one.
     pub timer: Option<Timestamp>,
+    /// Id of the parent run, for a child run.
     pub parent: Option<Arc<str>>,
+    /// Execution options, as in [`NewRun::options`].
     pub options: Vec<u8>,
+    /// The encoded result, once the run has ended.
     pub result: Option<Vec<u8>>,
     /// The number of ticks the journal holds in all, trimmed ones included.
     pub ticks: u64,
 }
 
+/// An encoded plan, stored under its hash.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlanRow {
+    /// Hash of the plan.
     pub hash: BlobHash,
+    /// Name of the dialect that the plan was compiled from.
     pub dialect: String,
+    /// The encoded plan.
     pub body: Vec<u8>,
 }
 
+/// A stored snapshot; see [`NewSnapshot`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct SnapshotRow {
+    /// The state is the one after this many ticks.
     pub tick: u64,
+    /// The number of events that the run had published by then.
     pub event: u64,
+    /// Hash of the state.
     pub state_hash: [u8; 32],
+    /// The encoded state.
     pub body: Vec<u8>,
 }
 
+/// A stored [`JournalRecord`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct JournalRow {
     /// Number of the first tick in the row, counted from 0.
     pub first_tick: u64,
+    /// The number of ticks in the row.
     pub ticks: u32,
+    /// Number of the first event in the row; meaningless when `events` is 0.
     pub first_event: u64,
+    /// The number of events in the row.
     pub events: u32,
+    /// The encoded ticks and events.
     pub body: Vec<u8>,
 }
 
 /// Filter of a listing: a run must match every part.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RunFilter {
+    /// The run has this status.
     pub status: Option<RunStatus>,
     /// The run has any of these; an empty list is no condition.
     pub statuses: Vec<RunStatus>,
+    /// The run's definition has exactly this name.
     pub definition: Option<String>,
+    /// The run's plan has this dialect.
     pub dialect: Option<String>,
+    /// Only runs that have not ended.
     pub unfinished: bool,
     /// A substring of the run's id or of its definition's name, compared without regard to ASCII case.
     pub search: Option<String>,
+    /// The run is, or is not, a child run.
     pub parent: Option<ParentFilter>,
     /// Created at this time or later.
     pub since: Option<Timestamp>,
@@ -355,7 +454,9 @@ pub struct RunFilter {
 /// The number of runs that have a status, as far as they were counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatusCount {
+    /// The status that was counted.
     pub status: RunStatus,
+    /// The number of runs with this status.
     pub runs: u64,
     /// There are older runs that were not examined.
     pub more: bool,
@@ -381,31 +482,40 @@ pub enum ParentFilter {
 /// A record that belongs to no run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecordRow {
+    /// Groups records of the same meaning, such as tokens.
     pub kind: String,
+    /// Identifies the record within its kind.
     pub key: String,
     /// Changes with every update and never repeats, not even after the record was removed. Never 0.
     pub revision: u64,
+    /// The content, encoded by the caller.
     pub body: Vec<u8>,
     /// Time of the last change.
     pub at: Timestamp,
 }
 
+/// A change of one record.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecordChange {
+    /// The kind of the record.
     pub kind: String,
+    /// The key of the record.
     pub key: String,
     /// The revision that the record must have; 0 if it must not exist; `None` accepts any state.
     pub expected_revision: Option<u64>,
     /// The new content; `None` removes the record.
     pub body: Option<Vec<u8>>,
+    /// The time of the change.
     pub at: Timestamp,
 }
 
 impl RecordChange {
+    /// Creates or replaces a record, whatever its revision.
     pub fn put(kind: &str, key: &str, body: Vec<u8>, at: Timestamp) -> RecordChange {
         RecordChange { kind: kind.to_owned(), key: key.to_owned(), expected_revision: None, body: Some(body), at }
     }
 
+    /// Removes a record, whatever its revision.
     pub fn remove(kind: &str, key: &str, at: Timestamp) -> RecordChange {
         RecordChange { kind: kind.to_owned(), key: key.to_owned(), expected_revision: None, body: None, at }
     }
@@ -420,7 +530,9 @@ impl RecordChange {
 /// A run that may be removed together with all its descendants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RemovableTree {
+    /// The number of the root; also the page cursor of the listing.
     pub number: i64,
+    /// The id of the root.
     pub run: Arc<str>,
     /// The number of runs in the tree, including the root.
     pub runs: u64,
@@ -428,23 +540,30 @@ pub struct RemovableTree {
     pub bytes: u64,
 }
 
+/// The outcome of [`StoreClean::remove`](crate::StoreClean::remove).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TreeRemoval {
+    /// The number of runs that this call removed.
     pub runs: u64,
     /// More descendants of the same run remain: call again.
     pub more: bool,
 }
 
+/// The outcome of [`StoreClean::remove_all`](crate::StoreClean::remove_all).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BatchRemoval {
+    /// The number of runs that this call removed, descendants included.
     pub runs: u64,
     /// The number of named runs that are settled: they were removed, or must stay. Call again for the rest.
     pub done: usize,
 }
 
+/// The outcome of [`StoreClean::sweep`](crate::StoreClean::sweep).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SweepResult {
+    /// The number of blobs that were freed.
     pub blobs: u64,
+    /// The number of bytes that were freed, rows and blobs together.
     pub bytes: u64,
     /// More remains to be freed: call again.
     pub more: bool,

@@ -8,6 +8,7 @@ pub struct JournalCheck {
     newest_snapshot: Option<u64>,
     next_tick: Option<u64>,
     next_event: Option<u64>,
+    /// One line for each inconsistency found so far.
     pub findings: Vec<String>,
 }
 

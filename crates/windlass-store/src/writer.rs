@@ -20,27 +20,34 @@ pub type CommitReply = Box<dyn FnOnce(Result<BatchVerdict, StoreError>) + Send>;
 /// Called around every commit, on the thread that commits.
 pub type CommitHook = Box<dyn FnMut(CommitPoint) + Send>;
 
+/// A moment of a commit, passed to a [`CommitHook`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommitPoint {
     /// The number of the commit of this writer, counted from 1.
     pub number: u64,
+    /// Before the store is called, or after it has answered.
     pub when: CommitMoment,
 }
 
+/// The side of a commit on which a hook is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommitMoment {
+    /// Nothing of the group is written yet.
     Before,
     /// The store has answered; the callers have not been notified yet.
     After,
 }
 
+/// Limits of a [`GroupWriter`]: the size of one commit, and of the queue in front of it.
 #[derive(Clone, Copy, Debug)]
 pub struct WriterLimits {
     /// Upper limits for one commit.
     pub max_group_batches: usize,
+    /// Maximum number of bytes in one commit. A larger batch is committed alone.
     pub max_group_bytes: usize,
     /// Backpressure: amount of waiting data at which `submit` blocks.
     pub max_queue_batches: usize,
+    /// Number of waiting bytes at which `submit` blocks.
     pub max_queue_bytes: usize,
 }
 
@@ -55,6 +62,7 @@ impl Default for WriterLimits {
     }
 }
 
+/// Commits the batches of many runs in groups, each group in one transaction; see the module documentation.
 pub struct GroupWriter {
     shared: Arc<WriterShared>,
     thread: Option<JoinHandle<()>>,
@@ -90,7 +98,9 @@ pub struct CommitLatency {
     /// Upper bound in seconds, and the number of commits between the previous bound and this one. The last bound is
     /// infinite.
     pub buckets: Vec<(f64, u64)>,
+    /// The number of commits in all buckets.
     pub count: u64,
+    /// The total duration of all commits.
     pub sum_seconds: f64,
 }
 
@@ -121,10 +131,12 @@ struct PendingBatch {
 }
 
 impl GroupWriter {
+    /// Starts a writer with the default limits and without a hook. Fails if its thread cannot be started.
     pub fn new(store: Arc<dyn StoreWrite>) -> Result<GroupWriter, StoreError> {
         GroupWriter::with_limits(store, WriterLimits::default(), None)
     }
 
+    /// Starts a writer with these limits; `hook` is called before and after every commit.
     pub fn with_limits(
         store: Arc<dyn StoreWrite>,
         limits: WriterLimits,

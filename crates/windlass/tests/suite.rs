@@ -10,6 +10,7 @@ mod context;
 mod control_loop;
 mod decorators;
 mod engine;
+mod error_examples;
 mod formats;
 mod matrix;
 mod mixing;

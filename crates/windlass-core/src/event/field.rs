@@ -19,9 +19,11 @@ use crate::{LoopEndReason, Status};
 pub enum FieldShape {
     /// Any JSON; a value over the inline limit is a reference `{"ref": {…}}`.
     Any,
+    /// True or false.
     Bool,
     /// A whole number, not negative.
     Integer,
+    /// A text of any length.
     Text,
     /// A point in time, RFC 3339 in UTC.
     Time,
@@ -29,17 +31,22 @@ pub enum FieldShape {
     Milliseconds,
     /// One of a fixed set of words.
     OneOf(&'static [&'static str]),
+    /// A list of elements of this shape.
     List(&'static FieldShape),
+    /// This shape, or null.
     OrNull(&'static FieldShape),
+    /// An object with known fields.
     Object(&'static ObjectShape),
 }
 
 /// An object inside an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ObjectShape {
+    /// The name of the type in schemas.
     pub name: &'static str,
     /// Lines of documentation.
     pub docs: &'static [&'static str],
+    /// The fields, in the order of declaration.
     pub fields: &'static [FieldDoc],
     /// Further fields with any value may follow.
     pub open: bool,
@@ -50,17 +57,22 @@ pub struct ObjectShape {
 pub struct FieldDoc {
     /// The name on the wire.
     pub name: &'static str,
+    /// Lines of documentation.
     pub docs: &'static [&'static str],
     /// The field is omitted when it is empty.
     pub optional: bool,
+    /// The form of its value.
     pub shape: FieldShape,
 }
 
 /// The description of one event type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EventDoc {
+    /// The `type` on the wire.
     pub type_name: &'static str,
+    /// Lines of documentation.
     pub docs: &'static [&'static str],
+    /// The fields, in the order of declaration, without those that every event has.
     pub fields: &'static [FieldDoc],
 }
 

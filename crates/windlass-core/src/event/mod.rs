@@ -33,9 +33,11 @@ const FIXED: [&str; 5] = ["seq", "at", "type", "path", "workflowId"];
 pub struct Event {
     /// Counts from 1 per run without a gap.
     pub seq: u64,
+    /// The time of the tick that published it.
     pub at: Timestamp,
     /// The step, task or iteration that it is about; empty for the run.
     pub path: Arc<str>,
+    /// The type and its fields.
     pub kind: EventKind,
 }
 
@@ -83,13 +85,21 @@ impl Event {
 
 /// Names of types that definitions and tools refer to by name.
 impl EventKind {
+    /// A step succeeded.
     pub const STEP_DONE: &'static str = "step.done";
+    /// A step failed.
     pub const STEP_FAILED: &'static str = "step.failed";
+    /// A loop ended.
     pub const LOOP_DONE: &'static str = "loop.done";
+    /// A worker reports progress.
     pub const TASK_PROGRESS: &'static str = "task.progress";
+    /// Streamed output of an agent's model.
     pub const AGENT_OUTPUT: &'static str = "agent.output";
+    /// A progress message from the coordinator to the user.
     pub const COORDINATOR_NARRATION: &'static str = "coordinator.narration";
+    /// The coordinator's summary at the end.
     pub const COORDINATOR_SYNTHESIS: &'static str = "coordinator.synthesis";
+    /// The coordinator failed; the steps continue without it.
     pub const COORDINATOR_FAILED: &'static str = "coordinator.failed";
 }
 

@@ -172,15 +172,21 @@ macro_rules! words {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum $name {
+            #[doc = concat!("`", $first_word, "` on the wire.")]
             #[default]
             #[serde(rename = $first_word)]
             $first,
-            $( #[serde(rename = $word)] $variant, )*
+            $(
+                #[doc = concat!("`", $word, "` on the wire.")]
+                #[serde(rename = $word)]
+                $variant,
+            )*
         }
 
         impl $name {
             pub(crate) const ALL: [$name; [$first_word $(, $word)*].len()] = [$name::$first $(, $name::$variant)*];
 
+            /// Returns the word on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $name::$first => $first_word,

@@ -7,12 +7,16 @@ use serde::{Deserialize, Serialize};
 use super::{ExprId, NodeId};
 use crate::{Status, StatusSet};
 
+/// Children that run as soon as their dependencies have ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Graph {
+    /// The children, in the order of the definition.
     pub children: Vec<GraphChild>,
     /// The maximum number of concurrent children; None is no limit.
     pub max_concurrency: Option<u32>,
+    /// Decides the status of the graph.
     pub ending: GraphStatusRule,
+    /// The treatment of the other children when one fails.
     pub on_failure: GraphFailurePolicy,
     /// The status of a child whose dependencies ended with a status that it does not accept.
     pub unmet: Status,
@@ -28,6 +32,7 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
+/// The order in which ready children start when there are more than may run concurrently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PickPolicy {
     /// In the order in which they became ready; among those, in plan order.
@@ -45,8 +50,10 @@ impl PickPolicy {
     }
 }
 
+/// A child of a graph.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GraphChild {
+    /// The node to run.
     pub node: NodeId,
     /// All must have ended, each with an accepted status.
     pub after: Vec<GraphDependency>,
@@ -57,10 +64,12 @@ pub struct GraphChild {
     pub group: Option<Arc<str>>,
 }
 
+/// A dependency of a child on another one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphDependency {
     /// Index into [`Graph::children`].
     pub child: u32,
+    /// The statuses with which the other child may end.
     pub accepts: StatusSet,
 }
 
@@ -74,6 +83,7 @@ pub enum GraphStatusRule {
     Any,
 }
 
+/// The effect of a failed child on the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GraphFailurePolicy {
     /// Children that do not depend on the failed child continue.
@@ -82,21 +92,27 @@ pub enum GraphFailurePolicy {
     CancelRest,
 }
 
+/// Runs the node of the first case that holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Branch {
     /// The value that [`BranchTest::Equals`] compares with.
     pub on: Option<ExprId>,
     /// The first case that holds is taken.
     pub cases: Vec<BranchCase>,
+    /// The node to run if no case holds; None skips all.
     pub otherwise: Option<NodeId>,
 }
 
+/// A case of a branch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BranchCase {
+    /// The test for this case.
     pub test: BranchTest,
+    /// The node to run if the test holds.
     pub node: NodeId,
 }
 
+/// The test of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum BranchTest {
     /// A condition.

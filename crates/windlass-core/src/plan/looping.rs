@@ -8,25 +8,35 @@ use windlass_value::Duration;
 use super::{Amount, ExprId, NodeId};
 use crate::Limits;
 
+/// A body that is repeated.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Loop {
     /// The dialect's name of the loop: `until`, `while`, `doUntil`, `foreach`, `repeat`.
     pub kind: Arc<str>,
+    /// The source of the iterations: repetition or a list.
     pub source: LoopSource,
+    /// The condition that ends the loop.
     pub check: LoopCheck,
     /// A node that decides after an iteration: an output with `done: true` ends the loop.
     pub judge: Option<NodeId>,
+    /// Upper limits, which end every loop.
     pub limits: LoopLimits,
+    /// The status of a loop that a limit has ended.
     pub on_exhausted: ExhaustedPolicy,
     /// The delay between iterations: never before the first, never after the last.
     pub delay: Option<Amount<Duration>>,
+    /// The maximum number of concurrent iterations.
     pub max_concurrency: Amount<u64>,
+    /// The effect of a failed iteration.
     pub on_iteration_failure: IterationFailure,
+    /// The node that each iteration runs.
     pub body: NodeId,
+    /// The form of the loop's output.
     pub collect: CollectMode,
     /// A condition evaluated after each iteration, in the iteration's scope: true ends the loop as succeeded. An
     /// extension.
     pub break_when: Option<ExprId>,
+    /// Ends a loop that makes no progress.
     pub stall: Option<StallCheck>,
     /// The record kept of each iteration, for later queries about them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,6 +49,7 @@ pub struct Loop {
     /// The definition's name for the item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Arc<str>>,
+    /// The form of its iterations in paths.
     #[serde(default, skip_serializing_if = "IterationPath::is_brackets")]
     pub iteration_path: IterationPath,
     /// A loop the compiler generated. It publishes no events and keeps no history; the nodes inside it do.
@@ -99,7 +110,9 @@ fn is_false(flag: &bool) -> bool {
 /// successfully or not.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecordingSpec {
+    /// The expression that gives the record.
     pub value: ExprId,
+    /// The records that are kept.
     pub keep: RecordRetention,
     /// The nodes inside the loop that the record's entries belong to, in order. They can be read by name when the loop
     /// has ended.
@@ -117,6 +130,7 @@ impl RecordingSpec {
     }
 }
 
+/// The records that a loop keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordRetention {
     /// Only the record of the last iteration, by index.
@@ -125,37 +139,49 @@ pub enum RecordRetention {
     All,
 }
 
+/// The source of a loop's iterations.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum LoopSource {
+    /// The loop repeats until a check, a judge or a limit ends it.
     Repeat,
     /// A list, evaluated once.
     Each(ExprId),
 }
 
+/// The condition that ends a loop, and when it is evaluated.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum LoopCheck {
+    /// The loop has no condition.
     Never,
     /// Also before the first iteration, so there may be no iteration at all.
     Before {
+        /// The condition.
         condition: ExprId,
+        /// The value of the condition that ends the loop.
         stop_when: bool,
     },
+    /// After each iteration, so there is at least one.
     After {
+        /// The condition.
         condition: ExprId,
+        /// The value of the condition that ends the loop.
         stop_when: bool,
     },
 }
 
+/// The limits of a loop.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoopLimits {
     /// None only for a loop over items.
     pub iterations: Option<Amount<u64>>,
+    /// The maximum time from the loop's beginning; None is no limit.
     pub time: Option<Amount<Duration>>,
     /// Cancels an iteration that outlives the time limit; otherwise the time is checked between iterations only.
     pub cancels_iterations_on_timeout: bool,
     /// Computed limits above this maximum are rejected, as the compiler rejects them when they are written in the
     /// definition.
     pub max_iterations: u64,
+    /// The same for a computed time.
     pub max_time: Duration,
     /// The budget that all iterations share, evaluated when the loop is entered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -194,6 +220,7 @@ pub struct Budget {
     /// [`CALLS`] counts effects before they are dispatched; any other name is summed from `meta.usage` of finished
     /// jobs.
     pub what: Arc<str>,
+    /// The maximum amount.
     pub max: Amount<u64>,
 }
 
@@ -230,16 +257,23 @@ impl IterationPath {
     }
 }
 
+/// The status of a loop whose iterations, time or budget are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExhaustedPolicy {
+    /// The loop fails with the code of the limit.
     Fail,
+    /// The loop ends as its iterations did.
     Succeed,
 }
 
+/// The effect of a failed iteration on its loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IterationFailure {
     /// The loop fails immediately; iterations in flight are cancelled, unless they may finish.
-    Stop { running_finish: bool },
+    Stop {
+        /// Lets iterations in flight finish.
+        running_finish: bool,
+    },
     /// The other iterations run; then the loop fails.
     FailAtEnd,
     /// Failures are counted and have no other effect.
@@ -268,6 +302,8 @@ pub enum CollectMode {
 /// extension.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StallCheck {
+    /// The expression whose value is compared.
     pub watch: ExprId,
+    /// The number of iterations after which the loop has stalled.
     pub iterations: u64,
 }

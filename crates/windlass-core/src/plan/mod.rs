@@ -41,6 +41,7 @@ pub const ENCODING_VERSION: u16 = 1;
 /// replayed with the semantics it was written with.
 pub const SEMANTICS_VERSION: u16 = 1;
 
+/// A node of the plan, by its index in [`Plan::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
@@ -51,22 +52,32 @@ pub struct ExprId(pub u32);
 /// A byte range of the source file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SourceSpan {
+    /// The first byte.
     pub start: u32,
+    /// The byte after the last one.
     pub end: u32,
 }
 
+/// A compiled definition.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
+    /// The version of its encoding; see [`ENCODING_VERSION`].
     pub encoding: u16,
+    /// The version of its semantics; see [`SEMANTICS_VERSION`].
     pub semantics: u16,
+    /// The name of the definition.
     pub name: Arc<str>,
+    /// The name of the dialect.
     pub dialect: Arc<str>,
     /// The definition's text, so that a run can always show its source.
     pub source: Arc<str>,
     /// Parents before their children.
     pub nodes: Vec<Node>,
+    /// The node that a run enters first.
     pub root: NodeId,
+    /// All expressions, by [`ExprId`].
     pub expressions: Vec<ExpressionSource>,
+    /// The inputs that the definition declares.
     pub parameters: Vec<Parameter>,
     /// The run's output, by name. None: the dialect declares no outputs, and the output is the root's.
     pub outputs: Option<Vec<(Arc<str>, ExprId)>>,
@@ -98,11 +109,16 @@ pub struct Plan {
     pub redaction: Redaction,
 }
 
+/// An expression before it is parsed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExpressionSource {
+    /// The name of the expression language.
     pub language: Arc<str>,
+    /// The source, in the form that the language expects: a text, or a structure with texts inside.
     pub source: Value,
+    /// The way in which the source is read: as an expression or as a template.
     pub mode: ExpressionMode,
+    /// The place in the definition; empty for an expression that the compiler generated.
     pub span: SourceSpan,
 }
 
@@ -114,11 +130,16 @@ impl ExpressionSource {
     }
 }
 
+/// An input that a definition declares.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Parameter {
+    /// The name under which callers supply it and expressions read it.
     pub name: Arc<str>,
+    /// The type of value that is accepted.
     pub kind: VariableKind,
+    /// The value if the caller supplies none. Without it and without `computed` the parameter is required.
     pub default: Option<Value>,
+    /// The only values that are accepted; None accepts all of the kind.
     pub allowed: Option<Vec<Value>>,
     /// An object given as a value omits the properties that it does not change: it is merged over the default,
     /// recursively.
@@ -137,6 +158,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Parameter {
+    /// Creates a required parameter.
     pub fn new(name: impl Into<Arc<str>>, kind: VariableKind) -> Parameter {
         Parameter { name: name.into(), kind, default: None, allowed: None, merge: false, computed: None, secure: false }
     }
@@ -147,15 +169,20 @@ impl Parameter {
     }
 }
 
+/// A node of the plan: a step, or a structure around steps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Node {
     /// Unique among the nodes that share a scope: the run's, or a loop body's.
     pub name: Arc<str>,
     /// The dialect's name of this kind of node: `http`, `until`, `compose`.
     pub label: Arc<str>,
+    /// The node around it; None for the root.
     pub parent: Option<NodeId>,
+    /// The work of the node.
     pub kind: NodeKind,
+    /// The place in the definition.
     pub span: SourceSpan,
+    /// The maximum duration of one entry of the node, and its status after that.
     pub timeout: Option<NodeTimeout>,
     /// Enters the node again when it fails. A single task has its retry on the task instead.
     pub retry: Option<Retry>,
@@ -185,6 +212,7 @@ pub struct Node {
     /// time and is then cancelled. Its status does not count for the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger_time: Option<Duration>,
+    /// The parts that are redacted.
     #[serde(default, skip_serializing_if = "Redaction::is_none")]
     pub redaction: Redaction,
 }
@@ -192,33 +220,46 @@ pub struct Node {
 /// The parts of a node that are redacted in events and in every view of the run. Expressions still see them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redaction {
+    /// Redacts the evaluated inputs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub inputs: bool,
+    /// Redacts the output and the error.
     #[serde(default, skip_serializing_if = "is_false")]
     pub outputs: bool,
 }
 
 impl Redaction {
+    /// Returns true if nothing is redacted.
     pub fn is_none(&self) -> bool {
         *self == Redaction::default()
     }
 }
 
+/// The timeout of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeTimeout {
+    /// The time after which it expires.
     pub after: Amount<Duration>,
     /// The status of the node when the timeout expires.
     pub status: Status,
 }
 
+/// The kinds of nodes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum NodeKind {
+    /// Tasks in sequence.
     Pipeline(Pipeline),
+    /// Children that depend on each other.
     Graph(Graph),
+    /// One of several nodes, selected by conditions.
     Branch(Branch),
+    /// A node that is repeated.
     Loop(Box<Loop>),
+    /// Places that exchange tokens.
     Net(Net),
+    /// A wait for time, a signal or mail.
     Wait(Wait),
+    /// A child run.
     Call(ChildRunCall),
 }
 
@@ -237,6 +278,7 @@ pub struct ErrorWording {
 /// A fixed number or duration, or one that is computed when it is needed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Amount<T> {
+    /// The value itself.
     Fixed(T),
     /// Durations: ISO 8601 text, or a number of seconds.
     Computed(ExprId),
@@ -265,6 +307,7 @@ impl Plan {
             .collect()
     }
 
+    /// Returns the node with this id, which must belong to the plan.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
     }
@@ -320,6 +363,7 @@ impl Plan {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
+    /// Appends an expression.
     pub fn add_expression(&mut self, expression: ExpressionSource) -> ExprId {
         self.expressions.push(expression);
         ExprId(self.expressions.len() as u32 - 1)
@@ -327,6 +371,7 @@ impl Plan {
 }
 
 impl Node {
+    /// Creates a node with default options and without a place in the definition.
     pub fn new(name: impl Into<Arc<str>>, label: impl Into<Arc<str>>, parent: Option<NodeId>, kind: NodeKind) -> Node {
         Node {
             name: name.into(),

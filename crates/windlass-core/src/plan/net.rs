@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{ExprId, NodeId, VariableUpdate};
 
+/// A net of places; tokens carry data from place to place.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Net {
     /// A token goes to every place that accepts its kind, in this order.
     pub places: Vec<Place>,
     /// The kind of the token that the net begins with; its payload is the run's input.
     pub start: Arc<str>,
+    /// The condition under which the net ends.
     pub end: NetEnd,
     /// The first token's payload, instead of the run's input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,6 +35,7 @@ pub struct Net {
 }
 
 impl Net {
+    /// Creates a net with default options.
     pub fn new(places: Vec<Place>, start: impl Into<Arc<str>>, end: NetEnd) -> Net {
         let (asks, waits) = (Vec::new(), Vec::new());
         Net {
@@ -52,6 +55,7 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
+/// The end of a net.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NetEnd {
     /// When no token and no body is left. The output is that of the body that ended last.
@@ -61,16 +65,22 @@ pub enum NetEnd {
     Stop(Arc<str>),
 }
 
+/// A step of the net, which runs its body for tokens that it accepts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Place {
+    /// The name of the place, unique in the net.
     pub name: Arc<str>,
+    /// The kinds of tokens that it accepts.
     pub accepts: Vec<Arc<str>>,
     /// The maximum number of concurrent bodies; further tokens wait in order.
     pub max_concurrency: u32,
+    /// The way tokens are combined before the body runs.
     pub join: Join,
     /// False consumes the token without running the body.
     pub guard: Option<ExprId>,
+    /// The node that runs for a token.
     pub body: NodeId,
+    /// The tokens that the end of a body emits, in order: the first arc that matches.
     pub arcs: Vec<NetArc>,
     /// All matching arcs fire, not only the first.
     pub inclusive: bool,
@@ -119,6 +129,7 @@ impl Place {
 /// A place that handles failures: tokens of the kind [`FAILED_KIND`], which go to it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureHandler {
+    /// The index of the handling place in [`Net::places`].
     pub place: u32,
     /// How often one line of tokens may reach this handler: tokens that result from the handler's tokens count too.
     pub max_uses: u32,
@@ -141,9 +152,11 @@ pub enum Join {
     /// One token for each of these, in this order, the same kind possibly more than once; the body sees a list of
     /// `{kind, payload}`.
     Each {
+        /// The kinds of the tokens.
         needs: Vec<Arc<str>>,
         /// Only tokens with equal values of this property are combined.
         key: Option<Arc<str>>,
+        /// The treatment of tokens that the current set does not need.
         surplus: SurplusPolicy,
     },
 }
@@ -159,21 +172,29 @@ pub enum SurplusPolicy {
     Fail,
 }
 
+/// A token that the end of a body may emit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NetArc {
     /// The kind of the token it emits.
     pub emits: Arc<str>,
+    /// The statuses of the body for which the arc applies.
     pub on: ArcTrigger,
+    /// A further condition; None always holds.
     pub when: Option<ExprId>,
+    /// The payload of the token.
     pub payload: Option<ExprId>,
     /// Executed when the arc fires, before its token is delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writes: Vec<VariableUpdate>,
 }
 
+/// The status of a body for which an arc applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ArcTrigger {
+    /// Only after a success.
     Succeeded,
+    /// Only after a failure.
     Failed,
+    /// After both.
     Either,
 }

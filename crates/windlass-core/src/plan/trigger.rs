@@ -7,8 +7,10 @@ use windlass_value::Value;
 
 use super::{ExprId, SourceSpan};
 
+/// A trigger of a definition: which deliveries start runs, and how many.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Trigger {
+    /// The name of the trigger, unique in the definition.
     pub name: Arc<str>,
     /// The dialect's name of the trigger: `request`, `recurrence`.
     pub kind: Arc<str>,
@@ -21,5 +23,6 @@ pub struct Trigger {
     pub split: Option<ExprId>,
     /// Settings for the listener of the trigger: a schedule, a schema, a method.
     pub settings: Value,
+    /// The place in the definition.
     pub span: SourceSpan,
 }

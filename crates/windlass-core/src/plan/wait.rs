@@ -7,8 +7,10 @@ use windlass_value::Duration;
 
 use super::{Amount, ExprId};
 
+/// The thing that a wait waits for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Wait {
+    /// An amount of time from the beginning of the wait.
     Delay(Amount<Duration>),
     /// A point in time, as RFC 3339 text.
     Until(ExprId),
@@ -47,5 +49,6 @@ pub enum Wait {
 pub struct ChildRunCall {
     /// The definition's name, which the runtime resolves.
     pub definition: ExprId,
+    /// The input of the child run.
     pub input: ExprId,
 }

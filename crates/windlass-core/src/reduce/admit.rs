@@ -11,6 +11,7 @@ use crate::{ErrorInfo, Program, State, Values};
 /// A delivery to a trigger.
 #[derive(Clone, Copy)]
 pub struct TriggerDelivery<'d> {
+    /// The data that were delivered: a request body, for example.
     pub input: &'d Value,
     /// Metadata of the delivery; see [`RunView::trigger_metadata`].
     pub metadata: &'d Value,

@@ -22,10 +22,13 @@ use crate::state::{Frame, FrameBody, FrameId, Scope, ScopeId};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("tick {number} ({tick}) is impossible here: {fault}{}", at_path(.path))]
 pub struct ImpossibleTick {
+    /// The number of the tick in the run.
     pub number: u64,
+    /// The name of the tick's kind.
     pub tick: &'static str,
     /// The path of the frame that is at fault, as far as it is known.
     pub path: String,
+    /// The contradiction.
     pub fault: ReducerFault,
 }
 
@@ -33,30 +36,99 @@ pub struct ImpossibleTick {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReducerFault {
+    /// The tick is older than the state.
     #[error("its time {at} is before the state's {now}")]
-    TimeGoesBack { at: Timestamp, now: Timestamp },
+    TimeGoesBack {
+        /// The time of the tick.
+        at: Timestamp,
+        /// The time of the state.
+        now: Timestamp,
+    },
+    /// The tick needs a run that has started.
     #[error("the run has not started")]
     NotStarted,
+    /// A frame that is referred to does not exist.
     #[error("there is no frame {frame}; expected {expected}")]
-    NoFrame { frame: FrameId, expected: &'static str },
+    NoFrame {
+        /// The missing frame.
+        frame: FrameId,
+        /// The expected kind, as a phrase.
+        expected: &'static str,
+    },
+    /// A frame has another kind of node than expected.
     #[error("frame {frame} is {found}; expected {expected}")]
-    WrongFrame { frame: FrameId, expected: &'static str, found: &'static str },
+    WrongFrame {
+        /// The frame.
+        frame: FrameId,
+        /// The expected kind, as a phrase.
+        expected: &'static str,
+        /// The kind found, as a phrase.
+        found: &'static str,
+    },
+    /// A frame lacks a part that is referred to by its number.
     #[error("frame {frame} has no {part} {number}")]
-    NoSuchPart { frame: FrameId, part: &'static str, number: u64 },
+    NoSuchPart {
+        /// The frame.
+        frame: FrameId,
+        /// The kind of part, as a noun.
+        part: &'static str,
+        /// The number of the missing part.
+        number: u64,
+    },
+    /// A counter of a frame would become negative.
     #[error("frame {frame} has a negative count of {what}")]
-    Miscounted { frame: FrameId, what: &'static str },
+    Miscounted {
+        /// The frame.
+        frame: FrameId,
+        /// The things that are counted, as a noun.
+        what: &'static str,
+    },
+    /// A scope that is referred to does not exist.
     #[error("there is no scope {scope}; expected {expected}")]
-    NoScope { scope: ScopeId, expected: &'static str },
+    NoScope {
+        /// The missing scope.
+        scope: ScopeId,
+        /// The expected owner, as a phrase.
+        expected: &'static str,
+    },
+    /// A job that is referred to does not exist.
     #[error("there is no job {job}; expected {expected}")]
-    NoJob { job: u64, expected: &'static str },
+    NoJob {
+        /// The number of the missing job.
+        job: u64,
+        /// The expected holder, as a phrase.
+        expected: &'static str,
+    },
+    /// A call that is referred to does not exist.
     #[error("there is no call {call}; expected {expected}")]
-    NoCall { call: u64, expected: &'static str },
+    NoCall {
+        /// The number of the missing call.
+        call: u64,
+        /// The expected caller, as a phrase.
+        expected: &'static str,
+    },
+    /// A node ended with a status that is impossible for it.
     #[error("a node inside frame {frame} ends as {}; expected {expected}", .found.as_str())]
-    WrongStatus { frame: FrameId, expected: &'static str, found: Status },
+    WrongStatus {
+        /// The frame around the node.
+        frame: FrameId,
+        /// The expected statuses, as a phrase.
+        expected: &'static str,
+        /// The status found.
+        found: Status,
+    },
+    /// The state refers to a node that the plan does not have.
     #[error("the plan has no node {node}")]
-    NoNode { node: u32 },
+    NoNode {
+        /// The number of the missing node.
+        node: u32,
+    },
+    /// A part of the state contradicts itself.
     #[error("{what} is damaged")]
-    Damaged { what: &'static str },
+    Damaged {
+        /// The part, as a noun.
+        what: &'static str,
+    },
 }
 
 /// The result of an operation that only fails on an impossible state.

@@ -38,13 +38,16 @@ use crate::{Command, ErrorInfo, IterationRecord, Program, Tick, TickKind, Values
 /// The result of a call of [`reduce`].
 #[derive(Debug)]
 pub enum Reduced {
+    /// The tick is reduced completely.
     Done(TickOutput),
     /// Nothing has been lost: load these values and call [`reduce`] again with the same tick.
     NeedBlobs(Vec<BlobHash>),
 }
 
+/// The effects of one tick outside of the state.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct TickOutput {
+    /// The commands, in the order in which they are to be executed.
     pub commands: Vec<Command>,
     /// Iterations that ended, for the loops' histories.
     pub iterations: Vec<IterationRecord>,

@@ -17,7 +17,9 @@ use crate::{Status, TaskOutcome};
 /// A point inside a run: the number of ticks reduced, and the number of items of the next tick that were processed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ReplayPoint {
+    /// The number of ticks that were reduced before.
     pub tick: u64,
+    /// The number of items of the next tick that were processed before.
     pub item: u64,
 }
 
@@ -26,6 +28,7 @@ pub struct ReplayPoint {
 pub struct ObservedFailure {
     /// The point where it began; None if that was before the first watched tick.
     pub began_at: Option<ReplayPoint>,
+    /// The path of the node.
     pub path: Arc<str>,
 }
 
@@ -106,6 +109,7 @@ impl ReplayWatch {
         std::iter::successors(Some(frame), above).any(|id| self.marked.contains(&id))
     }
 
+    /// Returns true if the watch has stopped a tick before one of its items.
     pub fn has_stopped(&self) -> bool {
         self.stopped
     }
@@ -120,6 +124,7 @@ impl ReplayWatch {
         self.paths.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// Returns the failures so far; None if the watch does not record failures.
     pub fn observed_failures(&self) -> Option<&ObservedFailures> {
         self.failures.as_ref()
     }

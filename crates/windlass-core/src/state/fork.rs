@@ -13,9 +13,11 @@ use crate::program::{Program, accepts_value, kind_name};
 /// The origin of a run that was forked from another run; published by its first event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ForkOrigin {
+    /// The id of the source run.
     pub run: Arc<str>,
     /// The path that runs again first.
     pub path: Arc<str>,
+    /// The run repeats failed work and reuses results of the source run.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub retry: bool,
 }
@@ -25,6 +27,7 @@ pub struct ForkOrigin {
 pub enum SetVariableError {
     /// No such variable; contains the names that exist.
     NoSuchVariable(Vec<Arc<str>>),
+    /// The value does not fit the variable's kind.
     WrongKind(ErrorInfo),
 }
 

@@ -9,6 +9,7 @@ use windlass_value::Value;
 use super::FrameId;
 use crate::plan::NodeId;
 
+/// All mailboxes and waits for mail of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MailState {
     /// Number of mails so far: the newest mail has this number.
@@ -89,9 +90,11 @@ impl MailboxFrame {
 /// A wait for mail.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct MailWait {
+    /// The number of the wait, in the order in which waits began.
     pub number: u64,
     /// The owner of the mailbox.
     pub owner: FrameId,
+    /// The wait goes on until there is mail.
     pub blocks: bool,
     /// The node that must become idle first.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,6 +8,7 @@ mod fork;
 mod frame;
 mod mail;
 mod slab;
+mod wait_frame;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use fork::{ForkOrigin, SetVariableError};
 pub use frame::{
-    ApprovalForm, BudgetUsage, ChildState, Closing, FanOut, FanOutMember, Firing, Frame, FrameBody, GraphFrame,
-    ItemStorage, LiveIteration, LoopFrame, LoopItems, LoopResults, NetFrame, NetToken, PendingWait, PipelineFrame,
-    PlaceFrame, SlotState, UsageAccount, WaitFrame,
+    BudgetUsage, ChildState, Closing, FanOut, FanOutMember, Firing, Frame, FrameBody, GraphFrame, ItemStorage,
+    LiveIteration, LoopFrame, LoopItems, LoopResults, NetFrame, NetToken, PendingWait, PipelineFrame, PlaceFrame,
+    SlotState, UsageAccount,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
 pub use slab::{Slab, SlabId};
+pub use wait_frame::{ApprovalForm, WaitFrame};
 
 use crate::plan::{NodeId, VariableKind};
 use crate::{CallOrigin, EffectKey, ErrorInfo, Job, Outcome, RunReply, RunResult, Status, TaskOutcome};
@@ -30,17 +32,24 @@ use crate::{CallOrigin, EffectKey, ErrorInfo, Job, Outcome, RunReply, RunResult,
 /// The version of a snapshot's encoding. It is raised when a program that does not know the new form would misread it.
 pub const STATE_FORMAT: u16 = 1;
 
+/// The id of a frame. It never refers to a later frame in the same entry.
 pub type FrameId = SlabId<Frame>;
+/// The id of a scope.
 pub type ScopeId = SlabId<Scope>;
 
 /// The key of a timer in the queue: due time, then creation order.
 pub type TimerKey = (Timestamp, u64);
 
+/// The complete state of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
+    /// The version of its encoding; see [`STATE_FORMAT`].
     pub format: u16,
+    /// The facts about the run that expressions can read: id, name, times, input.
     pub run: RunView,
+    /// The part of its life that the run is in.
     pub phase: Phase,
+    /// Nothing new begins until the run is resumed.
     pub paused: bool,
     /// Ticks reduced so far.
     pub ticks: u64,
@@ -48,20 +57,29 @@ pub struct State {
     pub iterations: u64,
     /// The number of the newest event.
     pub events: u64,
+    /// The time of the last tick.
     pub now: Timestamp,
+    /// The entropy of the current tick.
     pub seed: u64,
     /// Random values drawn in this tick.
     pub draws: u64,
     /// The time the run has been alive, for its timeout.
     pub alive_time: Duration,
+    /// The frame of the plan's root; None before the start and after the end.
     pub root: Option<FrameId>,
+    /// The scope of the run's own variables.
     pub root_scope: ScopeId,
+    /// All live frames.
     pub frames: Slab<Frame>,
+    /// All live scopes.
     pub scopes: Slab<Scope>,
+    /// Work that the reducer has yet to do, in order. Empty between ticks, unless a tick yielded or the run is paused.
     pub agenda: VecDeque<AgendaItem>,
     /// Boxed: most runs have one entry or none, and the first leaf of a tree reserves space for eleven.
     pub jobs: BTreeMap<u64, Box<OpenJob>>,
+    /// Child runs that have not ended, by the number of their call.
     pub calls: BTreeMap<u64, OpenCall>,
+    /// All timers, earliest first.
     pub timers: BTreeMap<TimerKey, Timer>,
     /// Frames that wait for an outside event, by name, oldest first.
     pub waits: BTreeMap<Arc<str>, VecDeque<FrameId>>,
@@ -69,11 +87,17 @@ pub struct State {
     pub signals: BTreeMap<Arc<str>, VecDeque<Value>>,
     /// Live nets, which accept outside events.
     pub nets: Vec<FrameId>,
+    /// Worker numbers below `workers` that no job has.
     pub free_workers: BTreeSet<u32>,
+    /// The number of worker numbers that were handed out.
     pub workers: u32,
+    /// The number of the next job.
     pub next_job: u64,
+    /// The number of the next call.
     pub next_call: u64,
+    /// The number of the next timer, which orders timers of the same time.
     pub next_timer: u64,
+    /// The generation of the newest entry of a frame; the next entry gets the number after it.
     pub next_generation: u32,
     /// An end that was decided before the root has ended: by a cancellation, a terminate action or a timeout.
     pub decided_end: Option<Closing>,
@@ -82,6 +106,7 @@ pub struct State {
     /// The node whose output is the run's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_node: Option<Arc<str>>,
+    /// The idle event was published and the run has not moved since.
     pub idle_published: bool,
     /// Pipelines whose next call waits for amounts that other calls have reserved.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
@@ -89,11 +114,13 @@ pub struct State {
     /// A reserved amount was freed, and the waiting pipelines have not been checked yet.
     #[serde(default, skip_serializing_if = "is_false")]
     pub budget_freed: bool,
+    /// Mailboxes and waits for mail.
     #[serde(default, skip_serializing_if = "MailState::is_unused")]
     pub mail: MailState,
     /// Set when the run was forked from another run and has not published that yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_origin: Option<Box<ForkOrigin>>,
+    /// The open waits that show a form to people.
     #[serde(default, skip_serializing_if = "OpenForms::is_unused")]
     pub forms: OpenForms,
     /// A start that was received and is held until the run is resumed.
@@ -104,7 +131,9 @@ pub struct State {
 /// A held start: its parameters other than the input, and the events received since.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HeldStart {
+    /// For a child run: the run that called it.
     pub origin: Option<Box<CallOrigin>>,
+    /// Values that replace the plan's defaults, as an object.
     pub defaults: Value,
     /// Events from outside, in order of arrival.
     pub events: Vec<HeldEvent>,
@@ -113,14 +142,18 @@ pub struct HeldStart {
 /// An event that was received while the start was held.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HeldEvent {
+    /// The name of the event.
     pub name: Arc<str>,
+    /// The data of the event.
     pub payload: Value,
+    /// The only place that receives it.
     pub to: Option<Arc<str>>,
 }
 
 /// The open waits that show a form to people.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OpenForms {
+    /// The frames of these waits.
     pub open: BTreeSet<FrameId>,
     /// Increases whenever a form opens or closes.
     pub changes: u64,
@@ -132,23 +165,29 @@ impl OpenForms {
     }
 }
 
+/// The part of its life that a run is in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Phase {
     /// Created, not started.
     Created,
+    /// Started and not ended.
     Running,
+    /// Ended with this result.
     Ended(RunResult),
 }
 
 /// The variables a frame can see: one scope for the run, one for each iteration and each node that opens one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scope {
+    /// The scope around it, whose variables are visible too.
     pub parent: Option<ScopeId>,
     /// The loop, net place or node this scope belongs to; None for the run.
     pub owner: Option<NodeId>,
+    /// Its own variables.
     pub variables: BTreeMap<Arc<str>, Variable>,
     /// Outcomes of the nodes that belong to this scope, sorted by node.
     pub outcomes: Vec<(NodeId, Arc<Outcome>)>,
+    /// In a loop's body: the iteration.
     pub iteration: Option<Iteration>,
     /// The token of a place's body. It is not a variable, so no write can use its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,7 +197,9 @@ pub struct Scope {
 /// A token as the body of its place sees it: `kind` and `args`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TokenContext {
+    /// The kind of the token.
     pub kind: Arc<str>,
+    /// The payload of the token.
     pub args: Value,
 }
 
@@ -172,19 +213,29 @@ impl TokenContext {
     }
 }
 
+/// A variable of a scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Variable {
+    /// The type of value that it may hold.
     pub kind: VariableKind,
+    /// The current value.
     pub value: Value,
 }
 
+/// An iteration, as expressions in its body see it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Iteration {
+    /// The loop that it belongs to.
     pub loop_node: NodeId,
+    /// The index of the iteration, counted from 0.
     pub index: u64,
+    /// The item, in a loop over items; else the item of a loop around it.
     pub item: Value,
+    /// The output of the iteration before; null in the first.
     pub previous: Value,
+    /// The time at which the loop began.
     pub loop_started_at: Timestamp,
+    /// The time at which the iteration began.
     pub started_at: Timestamp,
     /// The number of items of its loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -222,12 +273,17 @@ impl OpenJob {
 /// A child run that has not ended, with everything needed to request it again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenCall {
+    /// The frame that waits for its end: a call, or a pipeline with a suspended task.
     pub frame: FrameId,
+    /// The name of the definition.
     pub definition: Arc<str>,
+    /// The input of the child run.
     pub input: Value,
+    /// The idempotency key of the call.
     pub key: EffectKey,
 }
 
+/// The consequence of a timer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Timer {
     /// The node's timeout expired.
@@ -247,26 +303,39 @@ pub enum Timer {
 /// A unit of work for the reducer. An item evaluates before it changes anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum AgendaItem {
+    /// Begins a frame, or begins it again after a failure.
     Enter(FrameId),
     /// Runs the pipeline's current task.
     Task(FrameId),
+    /// Continues a pipeline with the outcome of its current task.
     TaskEnded(FrameId, Box<TaskOutcome>),
+    /// Continues a frame after the end of a frame inside it.
     ChildEnded {
+        /// The frame to continue.
         parent: FrameId,
+        /// The slot of the ended frame; see [`Frame::slot`].
         slot: u64,
+        /// The outcome of the ended frame.
         outcome: Arc<Outcome>,
+        /// The scope that the ended frame used.
         scope: ScopeId,
     },
+    /// Starts a child of a graph whose dependencies are met.
     StartChild {
+        /// The frame of the graph.
         graph: FrameId,
+        /// The index of the child in the graph.
         child: u32,
     },
     /// Evaluates a loop's condition before its first iteration.
     FirstCheck(FrameId),
+    /// Begins as many iterations of a loop as its concurrency allows.
     NextIteration(FrameId),
     /// Looks for tokens that can fire.
     Fire(FrameId),
+    /// Ends a frame.
     Finish(FrameId, Box<FrameEnd>),
+    /// Ends the run with the outcome of its root.
     EndRun(Arc<Outcome>),
     /// Computes the defaults of parameters that were not supplied.
     Parameters,
@@ -279,11 +348,17 @@ pub enum AgendaItem {
 /// The pending end of a frame.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FrameEnd {
+    /// The final status.
     pub status: Status,
+    /// The output before the node's output expression.
     pub output: Value,
+    /// The error, or the reason why the node was skipped.
     pub error: Option<ErrorInfo>,
+    /// The evaluated inputs.
     pub inputs: Value,
+    /// The number of attempts.
     pub attempts: u32,
+    /// On a loop: a summary of its end.
     pub loop_summary: Option<crate::LoopSummary>,
 }
 
@@ -295,6 +370,7 @@ impl FrameEnd {
 }
 
 impl State {
+    /// Creates the state of a run that has not started.
     pub fn new(run: RunView) -> State {
         let mut scopes = Slab::default();
         let root_scope = scopes.insert(Scope::new(None, None));
@@ -354,6 +430,7 @@ impl State {
         self.timers.keys().next().map(|(at, _)| *at)
     }
 
+    /// Returns the result, once the run has ended.
     pub fn result(&self) -> Option<&RunResult> {
         match &self.phase {
             Phase::Ended(result) => Some(result),
@@ -425,6 +502,7 @@ impl Scope {
         Scope { parent, owner, variables: BTreeMap::new(), outcomes: Vec::new(), iteration: None, token: None }
     }
 
+    /// Returns the outcome of a node that has ended in this scope.
     pub fn outcome(&self, node: NodeId) -> Option<&Arc<Outcome>> {
         let at = self.outcomes.binary_search_by_key(&node, |(id, _)| *id).ok()?;
         Some(&self.outcomes[at].1)

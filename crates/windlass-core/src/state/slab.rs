@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
+/// The id of an entry of a [`Slab`]. An id whose value was removed finds nothing.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SlabId<T> {
     index: u32,
@@ -52,6 +53,7 @@ struct SlabEntry<T> {
     value: Option<T>,
 }
 
+/// Values by id, with constant-time insertion, lookup and removal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Slab<T> {
     entries: Vec<SlabEntry<T>>,
@@ -65,6 +67,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
+    /// Stores a value in a free entry and returns its id.
     pub fn insert(&mut self, value: T) -> SlabId<T> {
         let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push(SlabEntry { stamp: 0, value: None });
@@ -76,17 +79,20 @@ impl<T> Slab<T> {
         SlabId { index, stamp: entry.stamp, kind: PhantomData }
     }
 
+    /// Returns the value; None if it was removed.
     pub fn get(&self, id: SlabId<T>) -> Option<&T> {
         let entry = self.entries.get(id.index as usize)?;
         if entry.stamp == id.stamp { entry.value.as_ref() } else { None }
     }
 
+    /// Returns the value for changes; None if it was removed.
     pub fn get_mut(&mut self, id: SlabId<T>) -> Option<&mut T> {
         let entry = self.entries.get_mut(id.index as usize)?;
         if entry.stamp == id.stamp { entry.value.as_mut() } else { None }
     }
 
     // A frame is large: the move to the caller comes last, so that it is moved only once.
+    /// Removes the value and returns it; None if it was removed before.
     #[inline]
     pub fn remove(&mut self, id: SlabId<T>) -> Option<T> {
         let entry = self.entries.get_mut(id.index as usize)?;
@@ -113,14 +119,17 @@ impl<T> Slab<T> {
         self.entries.iter_mut().filter_map(|entry| entry.value.as_mut())
     }
 
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 
+    /// Returns true if there is no value.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// Returns all values with their ids, in the order of their entries, which is not that of insertion.
     pub fn iter(&self) -> impl Iterator<Item = (SlabId<T>, &T)> {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
             let id = SlabId { index: index as u32, stamp: entry.stamp, kind: PhantomData };

@@ -28,8 +28,10 @@ const TICK_BATCH_SIZE: usize = 1_024;
 /// forward or the machine has slept.
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
+/// A message to a run in memory.
 #[derive(Debug)]
 pub enum RunMessage {
+    /// Input for the reducer.
     Tick(Box<TickKind>),
     /// There may be messages in the store.
     Inbox,
@@ -37,11 +39,14 @@ pub enum RunMessage {
     Snapshot(oneshot::Sender<Vec<u8>>),
     /// Running tasks may end; no new task is started, and then the run leaves memory.
     Drain,
+    /// The run leaves memory between two ticks, without waiting for running tasks.
     Close,
 }
 
+/// The sender of a run's messages. It is closed when the run has left memory.
 pub type RunMailbox = mpsc::UnboundedSender<RunMessage>;
 
+/// An adapter with workers of this process, a mailbox and a clock; see the module documentation.
 pub struct LocalAdapter {
     clock: Clock,
     entropy: u64,
@@ -62,6 +67,8 @@ pub struct LocalAdapter {
 }
 
 impl LocalAdapter {
+    /// Creates the adapter of one run. `seed` is the entropy of the first tick; `workers` send their reports to
+    /// `reports`.
     pub fn new(
         clock: Clock,
         seed: u64,

@@ -19,6 +19,7 @@ use crate::concerns;
 /// A callback that is invoked after each tick with the resulting state.
 pub type ReplayObserver = Box<dyn FnMut(&State, &TickEntry) + Send>;
 
+/// An adapter that gives recorded ticks to the loop; see the module documentation.
 pub struct ReplayAdapter {
     entries: Vec<TickEntry>,
     /// The number of ticks that were reduced, and the number that was handed to the loop.

@@ -19,24 +19,30 @@ use decoder::{DecodeFailure, Decoder};
 /// A tick as the journal stores it, with its results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TickEntry {
+    /// The tick, with its time and seed.
     pub tick: Tick,
     /// A digest of the commands with their evaluated inputs: it detects a replay that diverges.
     pub digest: [u8; 16],
+    /// The events that the tick published, in order.
     pub events: Vec<Event>,
 }
 
 /// A journaled tick without its events: a replay produces them again, so they are skipped, not decoded.
 #[derive(Clone, Debug, Deserialize)]
 pub struct TickEntryHeader {
+    /// The tick, with its time and seed.
     pub tick: Tick,
+    /// See [`TickEntry::digest`].
     pub digest: [u8; 16],
 }
 
+/// Encodes a value as MessagePack with field names.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     // Writing into memory cannot fail, and every type here can be encoded.
     rmp_serde::to_vec_named(value).unwrap_or_default()
 }
 
+/// Decodes MessagePack. `what` names the data in the error: `the journal`.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T, RuntimeError> {
     decode_complete(bytes).map_err(|error| RuntimeError::Damaged { what, why: error.to_string() })
 }
@@ -97,6 +103,7 @@ pub(crate) fn plan_hash(plan: &Plan) -> (BlobHash, Vec<u8>) {
     (BlobHash(*blake3::hash(&bytes).as_bytes()), bytes)
 }
 
+/// Encodes a state and returns the bytes with their BLAKE3 hash.
 pub fn state_bytes(state: &State) -> (Vec<u8>, [u8; 32]) {
     let bytes = encode(state);
     let hash = *blake3::hash(&bytes).as_bytes();

@@ -37,12 +37,14 @@ pub struct RestartRequest {
 /// The run that another run was created from, and the restart point.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RestartOrigin {
+    /// The id of the source run.
     pub run: Arc<str>,
     /// The path that was repeated first.
     pub path: Arc<str>,
     /// The run is a retry: it repeats failed work and reuses results that succeeded after that point.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retry: bool,
+    /// The occurrence that was asked for, counted from 1; `None` for the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occurrence: Option<u64>,
     /// The hash of the variable overrides.

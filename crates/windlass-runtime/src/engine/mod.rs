@@ -2,6 +2,7 @@
 
 mod events;
 mod forks;
+mod handle;
 mod ids;
 mod quarantine;
 mod recover;
@@ -23,13 +24,14 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
-use windlass_core::{Event, Limits, ProcessLimits, Program};
+use windlass_core::{Limits, ProcessLimits, Program};
 use windlass_store::{CommitHook, GroupWriter, Owner, PlanRow, RunStatus, Store, WriterLimits};
 use windlass_value::{BlobHash, Language};
 
 pub(crate) use events::EventFeed;
 pub use events::EventReader;
 pub use forks::{RestartOrigin, RestartRequest};
+pub use handle::RunHandle;
 pub(crate) use ids::entropy;
 pub use ids::{is_run_id, new_run_id};
 pub use quarantine::quarantine_reason;
@@ -62,9 +64,13 @@ pub enum Durability {
     InMemory,
 }
 
+/// Options of a [`RuntimeEngine`].
 pub struct EngineOptions {
+    /// The tools that tasks can call.
     pub tools: Tools,
+    /// The expression languages that plans may use.
     pub languages: Vec<Arc<dyn Language>>,
+    /// Limits for plans that carry none.
     pub limits: Limits,
     /// The maximum number of concurrent jobs over all runs.
     pub max_job_concurrency: usize,
@@ -80,6 +86,7 @@ pub struct EngineOptions {
     pub commit_hook: Option<CommitHook>,
     /// The interval at which the engine checks the store for writes of other processes.
     pub poll_every: Duration,
+    /// The durability of the runs that this engine starts.
     pub durability: Durability,
     /// Checks the inputs that runs are started with.
     pub gate: Option<Arc<dyn InputGate>>,
@@ -110,6 +117,7 @@ impl Default for EngineOptions {
     }
 }
 
+/// Runs workflows over a store. Clones share one engine.
 #[derive(Clone)]
 pub struct RuntimeEngine {
     inner: Arc<EngineInner>,
@@ -180,7 +188,9 @@ impl TrackedRun {
 /// A run was created or has changed its status, durably.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunChange {
+    /// The id of the run.
     pub run: Arc<str>,
+    /// The new status.
     pub status: RunStatus,
 }
 
@@ -197,9 +207,13 @@ pub(crate) enum RunEnd {
     Detached,
 }
 
+/// Options of a start.
 pub struct RunStartOptions {
+    /// The id of the run; `None` generates one. A repeat with the same id, plan and input gives the same run.
     pub id: Option<String>,
+    /// The run has a virtual clock: waits take no real time.
     pub virtual_time: bool,
+    /// For a child run: the id of its parent run, and the number of the call in it.
     pub parent: Option<(Arc<str>, u64)>,
     /// Requests live events.
     pub watch: bool,
@@ -216,8 +230,11 @@ impl Default for RunStartOptions {
 /// The options under which a run was started, for resuming it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunOptions {
+    /// The run has a virtual clock.
     pub virtual_time: bool,
+    /// The hash of the input, to recognize a repeated start.
     pub input: BlobHash,
+    /// For a child run: the id of its parent run, and the number of the call in it.
     pub parent: Option<(Arc<str>, u64)>,
     /// The number of calls that this run is nested in.
     pub depth: u64,
@@ -234,36 +251,6 @@ pub struct RunOptions {
     /// The id of the run tree: shared with the runs that this run was forked from or called by, and with no other run,
     /// whatever their ids.
     pub run_tree: Arc<str>,
-}
-
-pub struct RunHandle {
-    pub run: Arc<str>,
-    end: watch::Receiver<RunEnd>,
-    pub events: Option<broadcast::Receiver<Event>>,
-    /// The call that returned this handle created the run.
-    pub created: bool,
-    /// Buffered events stay in memory as long as a handle exists.
-    _feed: Arc<EventFeed>,
-}
-
-impl RunHandle {
-    /// Returns the report of the run, if it has ended.
-    pub fn ended(&self) -> Option<Arc<FinalReport>> {
-        match &*self.end.borrow() {
-            RunEnd::Ended(report) => Some(report.clone()),
-            RunEnd::Open | RunEnd::Failed(_) | RunEnd::Detached => None,
-        }
-    }
-
-    /// Waits until the run has ended or this engine is no longer responsible for it.
-    pub async fn wait(&mut self) -> Result<Arc<FinalReport>, RuntimeError> {
-        let end = self.end.wait_for(|end| !matches!(end, RunEnd::Open)).await.map_err(|_| RuntimeError::Closing)?;
-        match &*end {
-            RunEnd::Ended(report) => Ok(report.clone()),
-            RunEnd::Failed(error) => Err(error.clone()),
-            RunEnd::Open | RunEnd::Detached => Err(RuntimeError::Closing),
-        }
-    }
 }
 
 impl RuntimeEngine {
@@ -327,6 +314,7 @@ impl RuntimeEngine {
         self.inner.pool.tools()
     }
 
+    /// Returns the store that the engine was created with.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }

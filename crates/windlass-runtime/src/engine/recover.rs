@@ -58,12 +58,15 @@ pub struct RecoveryProgress {
     pub in_progress: bool,
     /// The number of runs found, and the number of them still to be processed.
     pub found: u64,
+    /// The number of them still to be processed.
     pub left: u64,
     /// Counted since the engine started.
     pub reloaded: u64,
+    /// The number of runs that were quarantined, counted since the engine started.
     pub quarantined: u64,
     /// The number of times that a reload was postponed.
     pub postponed: u64,
+    /// The time that the first recovery took; `None` until it has ended.
     pub duration: Option<Duration>,
 }
 
@@ -98,6 +101,7 @@ impl RuntimeEngine {
         self.inner.recovery().in_progress
     }
 
+    /// Returns the current progress. It stays at its initial value in an engine that does not adopt runs.
     pub fn recovery(&self) -> RecoveryProgress {
         *self.inner.recovery()
     }

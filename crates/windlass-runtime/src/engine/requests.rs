@@ -11,21 +11,32 @@ use crate::clock::real_now;
 use crate::codec;
 use crate::external_input::neutralize_references;
 
+/// A request to a run from outside.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunRequest {
+    /// Starts no further tasks until the run is resumed. Running tasks end.
     Pause,
+    /// Ends a pause, or starts a run that was created held.
     Resume,
+    /// Ends the run with the status `cancelled`.
     Cancel {
+        /// The reason, for the error of the run.
         reason: String,
     },
+    /// An event for every node that waits for it.
     Signal {
+        /// The name of the event.
         name: String,
+        /// The data of the event. Secret references in them are neutralized.
         payload: Value,
     },
     /// An event for one place of the net only.
     SignalTo {
+        /// The name of the place, which is a step.
         place: String,
+        /// The name of the event.
         name: String,
+        /// The data of the event. Secret references in them are neutralized.
         payload: Value,
     },
 }

@@ -25,7 +25,9 @@ pub(crate) struct EngineCounters {
 /// Run counts of one definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunCounts {
+    /// The number of runs that were started since the engine was created.
     pub started: u64,
+    /// The number of runs that have ended since then, by the name of their final status.
     pub ended: BTreeMap<&'static str, u64>,
 }
 
@@ -38,11 +40,17 @@ pub struct EngineStats {
     pub resident: u64,
     /// Tasks that run in workers of this process.
     pub jobs: u64,
+    /// The number of commits.
     pub commits: u64,
+    /// The number of batches in these commits. Above one per commit, runs share commits.
     pub batches: u64,
+    /// The histogram of the durations of commits.
     pub commit_latency: CommitLatency,
+    /// The number of reduced ticks.
     pub ticks: u64,
+    /// The number of loop iterations that have ended.
     pub iterations: u64,
+    /// Run counts by the name of the definition. Above a maximum number of names, further ones share `other`.
     pub definitions: BTreeMap<Arc<str>, RunCounts>,
 }
 

@@ -18,6 +18,7 @@ use crate::{BlobCache, RuntimeError, recovery};
 /// The maximum number of starts that are being made durable concurrently; they share commits.
 const MAX_START_CONCURRENCY: usize = 64;
 
+/// Options of a delivery to a trigger.
 #[derive(Default)]
 pub struct TriggerOptions {
     /// The name of the delivery: a repeat starts nothing twice and starts what is missing. `None`: it is a new
@@ -26,6 +27,7 @@ pub struct TriggerOptions {
     /// Metadata of the input, as an object: `headers`, `queries`. A repeat may carry other metadata; that of the first
     /// delivery counts.
     pub metadata: Value,
+    /// The runs have a virtual clock: waits take no real time.
     pub virtual_time: bool,
     /// Requests live events of the runs.
     pub watch: bool,

@@ -25,8 +25,15 @@ pub struct StoredEvents {
 /// One event, or a range that retention has removed.
 #[derive(Clone, Debug)]
 pub enum StoredEvent {
+    /// A stored event.
     Event(Event),
-    Trimmed { from: u64, to: u64 },
+    /// Events that retention has removed.
+    Trimmed {
+        /// The number of the first removed event.
+        from: u64,
+        /// The number of the last removed event.
+        to: u64,
+    },
 }
 
 impl StoredEvent {
@@ -69,6 +76,7 @@ impl StoredEvents {
         Ok(events)
     }
 
+    /// Returns the number of the last event that was returned, or skipped as trimmed.
     pub fn last_seq(&self) -> u64 {
         self.last_seq
     }

@@ -18,6 +18,7 @@ const MAX_SCANNED_PAGES: usize = 4;
 /// are cancelled. Of a loop with a higher concurrency (`max_loop_concurrency`), some may be missed.
 const MAX_TRAILING_ITERATIONS: u64 = 256;
 
+/// Details of one loop that its report lacks.
 #[derive(Clone, Copy, Default)]
 pub struct LoopDetails {
     /// The maximum number of iterations, if it was computed.
@@ -29,6 +30,7 @@ pub struct LoopDetails {
 /// Loop details by the name of the step.
 pub type LoopDetailsByStep = BTreeMap<Arc<str>, LoopDetails>;
 
+/// Reads the details of the top-level loops of an ended run. Loops without any have no entry.
 pub fn loop_details(
     store: &dyn StoreRead,
     run: &Arc<str>,

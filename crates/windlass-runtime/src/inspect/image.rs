@@ -10,8 +10,11 @@ use crate::{FinalReport, RunImage, RunOptions, RuntimeError, codec, real_now, re
 
 /// A run as the store has it.
 pub struct StoredRun {
+    /// The row of the run, read after the state.
     pub row: RunRow,
+    /// The plan with its expressions parsed.
     pub program: Arc<Program>,
+    /// The newest state in the store.
     pub image: RunImage,
 }
 

@@ -23,6 +23,7 @@ const MAX_TRAILING_ITERATIONS: u64 = 256;
 /// A page of a loop's iterations, in order.
 #[derive(Debug, Default)]
 pub struct IterationPage {
+    /// The iterations, in order of their indexes.
     pub iterations: Vec<IterationRecord>,
     /// The ranges that the page skips, first and last: removed by retention, or not ended yet.
     pub missing: Vec<(u64, u64)>,
@@ -33,9 +34,11 @@ pub struct IterationPage {
 /// A loop with history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoopHistory {
+    /// The path of the loop in the run.
     pub path: String,
     /// The number of iterations up to the newest that has ended.
     pub iterations: u64,
+    /// The number of iterations that the store still has.
     pub kept: u64,
     /// Iterations that the loop itself has cancelled are not counted.
     pub failed: u64,
@@ -46,8 +49,11 @@ pub struct LoopHistory {
 /// Iterations `from..=to` of a loop, as one cell of a strip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryCell {
+    /// Index of the first iteration.
     pub from: u64,
+    /// Index of the last iteration, inclusive.
     pub to: u64,
+    /// The number of iterations that succeeded.
     pub succeeded: u64,
     /// Iterations that did not succeed, for whatever reason.
     pub failed: u64,

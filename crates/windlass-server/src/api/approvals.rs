@@ -15,16 +15,21 @@ use crate::auth::{Allowed, Control, Read, TokenIdentity};
 use crate::problem::codes;
 use crate::{ApiProblem, App};
 
+/// An open approval.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ApprovalFacts {
+    /// The id of the run that waits.
     run: String,
+    /// Name of the run's definition.
     definition: String,
     /// The name of the signal that answers it.
     name: String,
     /// Its path in the run; unique within the run.
     path: String,
+    /// The title of the form; null if it has none.
     #[schema(value_type = serde_json::Value)]
     title: Option<Value>,
+    /// The message of the form.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     message: Option<Value>,
@@ -32,11 +37,13 @@ pub(crate) struct ApprovalFacts {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     schema: Option<Value>,
+    /// The people that are to answer, as the definition names them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     assignees: Option<Value>,
     /// RFC 3339
     since: String,
+    /// The time at which the wait expires, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline: Option<String>,
 }
@@ -59,26 +66,33 @@ impl From<Approval> for ApprovalFacts {
     }
 }
 
+/// A page of approvals.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ApprovalList {
+    /// The approvals, oldest first.
     items: Vec<ApprovalFacts>,
     /// The value of `after` for the next page, if there may be one.
     next: Option<i64>,
 }
 
+/// The filter and the page of a list of approvals.
 #[derive(Debug, Deserialize, ToSchema, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ApprovalQuery {
     /// Only approvals of this run.
     run: Option<String>,
+    /// The value of `next` of the previous page.
     after: Option<i64>,
+    /// Maximum number of entries; 100 by default, at most 1,000.
     limit: Option<u32>,
 }
 
+/// The answer to an approval.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ApprovalAnswer {
+    /// The answer, which must match the form's schema.
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     data: Value,

@@ -13,6 +13,7 @@ use crate::{ApiProblem, App, audit};
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1_000;
 
+/// The page of a list of audit lines.
 #[derive(Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -23,6 +24,7 @@ pub(crate) struct AuditQuery {
     limit: Option<usize>,
 }
 
+/// A page of audit lines.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct AuditLines {
     /// Lines as in the log, oldest first.

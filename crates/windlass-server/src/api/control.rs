@@ -28,6 +28,7 @@ const MAX_TEXT_BYTES: usize = 1_024;
 /// The result of a control request.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ControlResponse {
+    /// The id of the run.
     pub run: String,
     /// delivered: the owner of the run acts on it now; buffered: it takes effect when the run resumes, or when a step
     /// waits for it; dropped: it is for one step, which does not wait for it; repeated: the same request was made
@@ -38,6 +39,7 @@ pub(crate) struct ControlResponse {
     pub note: Option<String>,
 }
 
+/// Options of a control request.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ControlRequest {
@@ -45,27 +47,33 @@ pub(crate) struct ControlRequest {
     pub request_id: Option<String>,
 }
 
+/// A request to cancel a run.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CancelRequest {
     /// Reason shown with the run.
     pub reason: Option<String>,
+    /// Idempotency key of this call, like the header `Idempotency-Key`.
     pub request_id: Option<String>,
 }
 
+/// A signal to a run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SignalRequest {
     /// The name of the signal.
     pub name: String,
+    /// The payload of the signal.
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub data: Value,
     /// Deliver only to the step of this name.
     pub step: Option<String>,
+    /// Idempotency key of this call, like the header `Idempotency-Key`.
     pub request_id: Option<String>,
 }
 
+/// Options of a retry.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryRequestBody {
@@ -73,6 +81,7 @@ pub(crate) struct RetryRequestBody {
     pub id: Option<String>,
 }
 
+/// The restart point of a new run, and its changes.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RestartRequestBody {
@@ -84,23 +93,31 @@ pub(crate) struct RestartRequestBody {
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, serde_json::Value>)]
     pub set: BTreeMap<String, Value>,
+    /// Id of the new run. The same id again is the same run.
     pub id: Option<String>,
 }
 
+/// The run that a retry created.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RetryResponse {
     /// The new run.
     pub run: String,
+    /// The id of the run that is retried.
     pub retries: String,
+    /// Whether this call created the run; otherwise an earlier one did.
     pub created: bool,
 }
 
+/// The run that a restart created.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RestartResponse {
     /// The new run.
     pub run: String,
+    /// The id of the source run.
     pub restarts: String,
+    /// The path of the restart point.
     pub from: String,
+    /// Whether this call created the run; otherwise an earlier one did.
     pub created: bool,
 }
 

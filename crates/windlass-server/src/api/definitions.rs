@@ -13,7 +13,7 @@ use windlass_syntax::{DiagnosticReport, did_you_mean};
 use windlass_value::Value;
 
 use super::extract::{self, DefinitionName, Json, Query, is_definition_name, page_size};
-use super::models::{ListPage, ParameterInfo};
+use super::models::{ListPage, ParameterInfo, TriggerInfo, TriggerSummary};
 use crate::auth::{Admin, Allowed, Control, Read};
 use crate::catalog::{Definition, RegistrationError, RegistrationResult, Version};
 use crate::problem::codes;
@@ -45,37 +45,44 @@ pub(crate) struct RegisterRequest {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckRequest {
+    /// The text of the definition.
     pub source: String,
+    /// Name of the definition, if the text has none.
     pub name: Option<String>,
+    /// loom, noetl or zenflow, if the text does not determine it.
     pub dialect: Option<String>,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct TriggerSummary {
-    pub name: String,
-    pub kind: String,
-}
-
+/// The result of a registration.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RegisterResponse {
+    /// Name of the definition.
     pub name: String,
+    /// The version, counted from 1.
     pub version: u64,
     /// Hash of the plan: the same text with the same referenced definitions has the same hash.
     pub hash: String,
+    /// Name of the dialect.
     pub dialect: String,
+    /// RFC 3339
     pub registered_at: String,
     /// The version differs from the one that new runs used before.
     pub is_new: bool,
     /// As in `windlass check --json`.
     #[schema(value_type = Vec<Object>)]
     pub warnings: Vec<DiagnosticReport>,
+    /// The triggers of the definition.
     pub triggers: Vec<TriggerSummary>,
 }
 
+/// The result of a check.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CheckResponse {
+    /// Whether there are no errors; there may be warnings.
     pub valid: bool,
+    /// Name of the definition, as far as it can be read.
     pub name: Option<String>,
+    /// Name of the dialect, if it was recognized.
     pub dialect: Option<String>,
     /// As in `windlass check --json`.
     #[schema(value_type = Vec<Object>)]
@@ -86,17 +93,24 @@ pub(crate) struct CheckResponse {
     pub graph: Option<Value>,
 }
 
+/// A definition in a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DefinitionSummary {
+    /// Name of the definition.
     pub name: String,
+    /// The current version; 0 for a file that was never valid.
     pub version: u64,
+    /// Name of the dialect.
     pub dialect: String,
+    /// Hash of the plan.
     pub hash: String,
+    /// Time of the current version's registration, RFC 3339.
     pub registered_at: String,
     /// Name of the token that registered it.
     pub by: String,
     /// Whether its triggers may start runs.
     pub enabled: bool,
+    /// The triggers of the definition.
     pub triggers: Vec<TriggerSummary>,
     /// Problems of its file in development mode (`windlass dev`); the last valid version stays registered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -121,43 +135,54 @@ impl DefinitionSummary {
     }
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct TriggerInfo {
-    pub name: String,
-    pub kind: String,
-    #[schema(value_type = serde_json::Value)]
-    pub settings: Value,
-}
-
+/// One version of a definition.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DefinitionDetail {
+    /// Name of the definition.
     pub name: String,
+    /// The version that is described.
     pub version: u64,
     /// Number of versions.
     pub versions: u64,
+    /// Name of the dialect.
     pub dialect: String,
+    /// Hash of the plan.
     pub hash: String,
+    /// The text of the definition.
     pub source: String,
+    /// RFC 3339
     pub registered_at: String,
+    /// Name of the token that registered it.
     pub by: String,
+    /// Whether its triggers may start runs.
     pub enabled: bool,
     /// Time of its removal; nothing starts it since then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_at: Option<String>,
+    /// Labels that a worker must all have to run its tasks.
     pub labels: BTreeMap<String, String>,
+    /// The inputs that it declares.
     pub parameters: Vec<ParameterInfo>,
+    /// Its triggers.
     pub triggers: Vec<TriggerInfo>,
     /// Tools that it needs.
     pub tools: Vec<String>,
 }
 
+/// A version of a definition in a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct VersionSummary {
+    /// The version, counted from 1.
     pub version: u64,
+    /// Hash of the plan.
     pub hash: String,
+    /// Name of the dialect.
     pub dialect: String,
+    /// RFC 3339
     pub registered_at: String,
+    /// Name of the token that registered it.
     pub by: String,
+    /// Labels that a worker must all have to run its tasks.
     pub labels: BTreeMap<String, String>,
     /// Whether new runs use this version. False for all versions of a removed definition.
     pub current: bool,
@@ -166,32 +191,40 @@ pub(crate) struct VersionSummary {
     pub removed_at: Option<String>,
 }
 
+/// The result of enabling or disabling a definition.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct EnabledResponse {
+    /// Name of the definition.
     pub name: String,
+    /// Whether its triggers may start runs.
     pub enabled: bool,
 }
 
+/// The filter and the page of a list of definitions.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DefinitionListQuery {
     /// Part of the name.
     search: Option<String>,
+    /// Maximum number of entries; 100 by default, at most 1,000.
     limit: Option<u32>,
     /// The last name of the previous page.
     after: Option<String>,
 }
 
+/// The page of a list of versions.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct VersionsQuery {
+    /// Maximum number of entries; 100 by default, at most 1,000.
     limit: Option<u32>,
     /// The last version of the previous page.
     before: Option<u64>,
 }
 
+/// The version of a definition.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -30,8 +30,10 @@ const MAX_CHILDREN: u32 = 50;
 /// Maximum number of listed waits.
 const MAX_WAITS: usize = 200;
 
+/// A run.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunDetail {
+    /// The fields of a run in a list.
     #[serde(flatten)]
     pub summary: RunSummary,
     /// The process that runs it, if any.
@@ -42,8 +44,10 @@ pub(crate) struct RunDetail {
     pub origin: Option<RunOrigin>,
     /// Child runs, newest first, up to the limit.
     pub children: Vec<RunSummary>,
+    /// The input, redacted if the definition says so.
     #[schema(value_type = serde_json::Value)]
     pub input: Value,
+    /// The output, once the run has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     pub output: Option<Value>,
@@ -59,8 +63,10 @@ pub(crate) struct RunDetail {
     /// While it is pending: its position in the queue of its trigger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_position: Option<QueuePositionInfo>,
+    /// The resources used so far, by name; null if they are not counted.
     #[schema(value_type = serde_json::Value)]
     pub usage: Value,
+    /// The number of ticks in the journal, trimmed ones included.
     pub ticks: u64,
     /// The current activity: a tree, as in `windlass status --json`.
     #[schema(value_type = Vec<Object>)]
@@ -73,8 +79,10 @@ pub(crate) struct RunDetail {
 /// The run from which another was forked, and the path.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunOrigin {
+    /// The id of the source run, if the run is a restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<String>,
+    /// The id of the source run, if the run is a retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<String>,
     /// The restart point.
@@ -91,14 +99,18 @@ impl RunOrigin {
     }
 }
 
+/// A wait of a run for a signal.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WaitInfo {
     /// The name of the signal that ends the wait.
     pub name: String,
+    /// The path of the wait; only with a form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Time at which the form was opened, RFC 3339; only with a form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
+    /// Time at which the wait expires, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
     /// The form shown to the user: `title`, `message`, `schema` of the answer.

@@ -29,6 +29,7 @@ const ROW_PAGE_SIZE: u32 = 16;
 const SSE: &str = "text/event-stream";
 const NDJSON: &str = "application/x-ndjson";
 
+/// The filter and the page of a list of events, or the beginning of a stream.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

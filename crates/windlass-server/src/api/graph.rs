@@ -19,8 +19,10 @@ use crate::{ApiProblem, App};
 const DEFAULT_STEPS: u32 = 200;
 const MAX_STEPS: u32 = 2_000;
 
+/// A page of executed steps.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StepList {
+    /// The entries of the page, in order of their start.
     pub items: Vec<StepInfo>,
     /// The start of the next page.
     pub next: Option<u64>,
@@ -33,19 +35,26 @@ pub(crate) struct StepList {
 /// One execution of a step or iteration.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StepInfo {
+    /// The path in the run: `sync[3].fetch`.
     pub path: String,
+    /// The last part of the path.
     pub name: String,
     /// The dialect's name of the kind; `iteration` for a loop iteration.
     pub kind: String,
+    /// `running`, or the final status.
     pub status: String,
+    /// RFC 3339
     pub started_at: String,
     /// Until now, if it is still running.
     pub duration_ms: u64,
+    /// The number of attempts so far.
     pub attempts: u32,
+    /// Present if it did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
 }
 
+/// The parent and the page of a list of steps.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -56,6 +65,7 @@ pub(crate) struct StepsQuery {
     /// The start of the page, as returned by the previous page.
     #[serde(default)]
     from: u64,
+    /// Maximum number of entries; 200 by default, at most 2,000.
     limit: Option<u32>,
 }
 

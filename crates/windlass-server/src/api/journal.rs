@@ -22,10 +22,14 @@ const MAX_TICKS: u32 = 1_000;
 /// Journal rows per read of the store; a page may take several reads.
 const ROW_PAGE_SIZE: u32 = 64;
 
+/// A tick of a run's journal.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TickInfo {
+    /// The number of the tick, counted from 0.
     pub tick: u64,
+    /// RFC 3339
     pub at: String,
+    /// The kind of input: `StepResult`, `TimerDue`.
     pub kind: String,
     /// Digest of the resulting commands, by which a replay is compared.
     pub digest: String,
@@ -37,6 +41,7 @@ pub(crate) struct TickInfo {
     pub body: Option<TickKind>,
 }
 
+/// The page of a journal.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -44,6 +49,7 @@ pub(crate) struct JournalQuery {
     /// The first tick, counted from 0.
     #[serde(default)]
     from: u64,
+    /// Maximum number of ticks; 100 by default, at most 1,000.
     limit: Option<u32>,
 }
 

@@ -33,16 +33,19 @@ const MAX_ITERATIONS: u32 = 5_000;
 const DEFAULT_CELLS: u64 = 120;
 const MAX_CELLS: u64 = 10_000;
 
+/// A loop of a run.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LoopInfo {
     /// Its path, as taken by `iterations` and `strip`.
     pub r#loop: String,
+    /// The dialect's name of the loop: `until`, `foreach`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Number of iterations up to the newest that has ended.
     pub iterations: u64,
     /// Number of retained records: the first, the newest and the failed iterations.
     pub retained: u64,
+    /// Number of iterations that failed.
     pub failed: u64,
     /// Reason of its end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,10 +59,14 @@ pub(crate) struct LoopInfo {
     pub cost: Option<Value>,
 }
 
+/// The progress of a running loop.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct LoopLive {
+    /// Number of iterations that have begun.
     pub begun: u64,
+    /// Number of iterations that have ended.
     pub ended: u64,
+    /// Number of iterations that failed.
     pub failed: u64,
     /// Maximum number of iterations, if known.
     pub max_iterations: Option<u64>,
@@ -68,9 +75,12 @@ pub(crate) struct LoopLive {
     pub condition: Option<Value>,
 }
 
+/// A page of a loop's iterations.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct IterationList {
+    /// The id of the run.
     pub run: String,
+    /// The path of the loop.
     pub r#loop: String,
     /// As in `windlass iterations --json`: iteration, status, started_at, duration_ms, condition_result, result,
     /// error?, reason?, item?; and `path`, as taken by restarts and events. An error also has its `position` in the
@@ -83,62 +93,81 @@ pub(crate) struct IterationList {
     pub next: Option<u64>,
     /// Number of iterations up to the newest that has ended.
     pub total: u64,
+    /// Number of iterations that failed, over the whole loop.
     pub failed: u64,
 }
 
+/// A range of iterations.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct IterationRange {
+    /// Index of the first iteration.
     pub from: u64,
+    /// Index of the last iteration, inclusive.
     pub to: u64,
 }
 
+/// All iterations of a loop, summed up in a bounded number of cells.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Strip {
+    /// The path of the loop.
     pub r#loop: String,
+    /// Number of iterations in all cells.
     pub iterations: u64,
+    /// The cells, in order.
     pub cells: Vec<StripCell>,
 }
 
 /// A range of iterations with the number of each outcome.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StripCell {
+    /// Index of the first iteration.
     pub from: u64,
+    /// Index of the last iteration, inclusive.
     pub to: u64,
+    /// Number of iterations that succeeded.
     pub succeeded: u64,
+    /// Number of iterations that did not succeed.
     pub failed: u64,
     /// Not retained, or not ended.
     pub other: u64,
 }
 
+/// The page of a list of loops.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LoopsQuery {
+    /// Maximum number of entries; 100 by default, at most 1,000.
     limit: Option<u32>,
     /// The last path of the previous page.
     after: Option<String>,
 }
 
+/// The loop, the filter and the page of a list of iterations.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct IterationsQuery {
     /// The path of a loop.
     r#loop: String,
+    /// Index of the first iteration of the page, counted from 0.
     #[serde(default)]
     from: u64,
+    /// Maximum number of entries; 100 by default, at most 5,000.
     limit: Option<u32>,
     /// Only iterations that did not succeed.
     #[serde(default)]
     failed: bool,
 }
 
+/// The loop and the resolution of a strip.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct StripQuery {
     /// The path of a loop.
     r#loop: String,
+    /// Maximum number of cells; 120 by default, at most 10,000.
     cells: Option<u64>,
 }
 

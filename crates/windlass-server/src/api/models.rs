@@ -1,5 +1,7 @@
 //! Response objects shared by several routes.
 
+#![deny(clippy::missing_docs_in_private_items)]
+
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::ErrorInfo;
@@ -15,6 +17,7 @@ use crate::App;
 /// One page of a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ListPage<T> {
+    /// The entries of the page.
     pub items: Vec<T>,
     /// The mark of the next page; null on the last page.
     #[schema(value_type = serde_json::Value)]
@@ -24,26 +27,35 @@ pub(crate) struct ListPage<T> {
 /// A run in a list.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct RunSummary {
+    /// The id of the run.
     pub run: String,
     /// Creation order: the mark for the next page.
     pub number: i64,
+    /// Name of the definition.
     pub definition: String,
     /// Version of the definition, if it was registered here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
+    /// Name of the dialect.
     pub dialect: String,
     /// pending, running, waiting, paused, succeeded, failed, skipped, cancelled, timed_out, quarantined
     pub status: String,
+    /// RFC 3339
     pub created_at: String,
+    /// Time of the last status change, RFC 3339.
     pub changed_at: String,
+    /// Time from creation to the end; until now, if the run has not ended.
     pub duration_ms: u64,
+    /// The id of the parent run, for a child run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// Present if the run did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
 }
 
 impl RunSummary {
+    /// Describes a run, with an error that has no position: the plan is not read.
     pub(crate) fn from_row(app: &App, row: &RunRow) -> RunSummary {
         // An unreadable result is reported when the run itself is requested.
         let error = run_error(row).ok().flatten();
@@ -70,11 +82,14 @@ pub(crate) struct RunError {
     pub code: String,
     /// The error code, such as `WND-2001`. `/errors/WND-2001` is its page.
     pub reference: &'static str,
+    /// A description for people.
     pub message: String,
     /// Such as `sync[3].fetch`.
     pub path: String,
+    /// Advice on how to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// The place in the definition, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<SourcePosition>,
 }
@@ -96,15 +111,20 @@ impl RunError {
 /// A position in a definition's text.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct SourcePosition {
+    /// Counted from 1.
     pub line: usize,
+    /// Counted from 1, in characters.
     pub column: usize,
+    /// The line of the end, counted from 1.
     pub end_line: usize,
+    /// The column after the last character.
     pub end_column: usize,
     /// The line with a caret under it.
     pub excerpt: String,
 }
 
 impl SourcePosition {
+    /// Finds the position of the node at this path. None if the plan has no such node.
     pub(crate) fn locate(plan: &Plan, path: &str) -> Option<SourcePosition> {
         let span = source_span(plan, path)?;
         let source = SourceText::new(plan.name.clone(), plan.source.clone());
@@ -123,19 +143,24 @@ impl SourcePosition {
 /// A parameter of a definition.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct ParameterInfo {
+    /// The name under which callers supply it.
     pub name: String,
     /// any, boolean, integer, float, string, array, object
     pub kind: &'static str,
+    /// Whether a run needs it: it has no default, fixed or computed.
     pub required: bool,
+    /// The fixed default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     pub default: Option<Value>,
+    /// The only values that are accepted; all of the kind, if this is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<serde_json::Value>>)]
     pub allowed: Option<Vec<Value>>,
 }
 
 impl ParameterInfo {
+    /// Describes all parameters of a plan, in the order of declaration.
     pub(crate) fn from_plan(plan: &Plan) -> Vec<ParameterInfo> {
         let one = |parameter: &windlass_core::plan::Parameter| ParameterInfo {
             name: parameter.name.to_string(),
@@ -154,6 +179,27 @@ impl ParameterInfo {
         };
         plan.parameters.iter().map(one).collect()
     }
+}
+
+/// A trigger of a definition.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TriggerSummary {
+    /// The name of the trigger.
+    pub name: String,
+    /// The dialect's name of the trigger: `request`, `recurrence`.
+    pub kind: String,
+}
+
+/// A trigger of a definition with its settings.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TriggerInfo {
+    /// The name of the trigger.
+    pub name: String,
+    /// The dialect's name of the trigger: `request`, `recurrence`.
+    pub kind: String,
+    /// Settings from the definition: a schedule, a schema, a method.
+    #[schema(value_type = serde_json::Value)]
+    pub settings: Value,
 }
 
 /// Finds a run's row, or fails with `NoSuchRun`.

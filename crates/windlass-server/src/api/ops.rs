@@ -14,10 +14,12 @@ use crate::metrics;
 use crate::problem::codes;
 use crate::{ApiProblem, App};
 
+/// The state of the server.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Health {
     /// `ok` or `ready`
     status: &'static str,
+    /// The version of the program.
     version: &'static str,
 }
 

@@ -15,16 +15,21 @@ use crate::{ApiProblem, App};
 /// Matches a run however long ago it ended.
 const ANY_AGE: Timestamp = Timestamp(i64::MAX);
 
+/// The result of removing a run.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunRemoved {
+    /// The id of the run.
     pub run: String,
     /// Number of removed runs: the run and its descendants.
     pub removed: u64,
 }
 
+/// The result of removing a definition.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DefinitionRemoved {
+    /// Name of the definition.
     pub name: String,
+    /// Always true: a definition that cannot be removed is an error.
     pub removed: bool,
     /// Whether it has unfinished runs; they continue with their version.
     pub open_runs: bool,

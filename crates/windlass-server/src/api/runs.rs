@@ -28,6 +28,7 @@ const MAX_PAGE_SIZE: u32 = 500;
 /// Maximum number of runs counted per status.
 const MAX_COUNTED: u32 = 1_000;
 
+/// The start of a run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StartRequest {
@@ -45,11 +46,16 @@ pub(crate) struct StartRequest {
     pub wait_ms: Option<u64>,
 }
 
+/// A started run.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StartResponse {
+    /// The id of the run.
     pub run: String,
+    /// Name of the definition.
     pub definition: String,
+    /// Version of the definition, if it was registered here.
     pub version: Option<u64>,
+    /// The status, as in a list of runs.
     pub status: String,
     /// Whether this call created the run; otherwise an earlier one did.
     pub created: bool,
@@ -58,15 +64,19 @@ pub(crate) struct StartResponse {
     pub warnings: Vec<StartWarning>,
 }
 
+/// An input that has no effect.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StartWarning {
+    /// The problem, with the name of the input.
     pub message: String,
+    /// A similar name, or the inputs that the definition declares.
     pub hint: String,
 }
 
 /// A run that ended while its start request waited.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct EndedRunResponse {
+    /// The run as `GET /api/v1/runs/{run}` returns it.
     #[serde(flatten)]
     pub run: RunDetail,
     /// Unused inputs.
@@ -86,13 +96,16 @@ impl IntoResponse for StartResponse {
     }
 }
 
+/// The filter and the page of a list of runs.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunListQuery {
     /// One status, or several separated by commas.
     status: Option<String>,
+    /// Only runs of this definition.
     definition: Option<String>,
+    /// Only runs of this dialect.
     dialect: Option<String>,
     /// Part of the run's id or of its definition's name.
     search: Option<String>,
@@ -107,6 +120,7 @@ pub(crate) struct RunListQuery {
     until: Option<String>,
     /// The last number of the previous page.
     before: Option<i64>,
+    /// Maximum number of entries; 50 by default, at most 500.
     limit: Option<u32>,
 }
 
@@ -312,11 +326,14 @@ pub(crate) async fn list(
     .await
 }
 
+/// The filter of the counted runs.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct CountsQuery {
+    /// Only runs of this definition.
     definition: Option<String>,
+    /// Only runs of this dialect.
     dialect: Option<String>,
     /// Part of the run's id or of its definition's name.
     search: Option<String>,
@@ -331,15 +348,19 @@ pub(crate) struct CountsQuery {
     until: Option<String>,
 }
 
+/// Numbers of runs by status.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StatusCounts {
     /// Only statuses that occur.
     pub items: Vec<StatusCountInfo>,
 }
 
+/// The number of runs with one status.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StatusCountInfo {
+    /// The status, as in a list of runs.
     pub status: &'static str,
+    /// The number of runs.
     pub runs: u64,
     /// Older runs were not counted: the number is a lower bound.
     pub more: bool,

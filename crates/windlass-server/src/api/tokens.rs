@@ -16,11 +16,15 @@ use crate::{ApiProblem, App};
 /// A token without its secret.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct TokenFacts {
+    /// The public id of the token.
     id: String,
+    /// The name that its creator gave it.
     name: String,
+    /// The operations that it permits.
     scopes: Vec<TokenScope>,
     /// RFC 3339
     created_at: String,
+    /// Time from which it is refused, RFC 3339; it does not expire, if this is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
     /// Accurate to one hour.
@@ -46,16 +50,22 @@ impl From<tokens::ApiToken> for TokenFacts {
     }
 }
 
+/// All tokens.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct TokenList {
+    /// The tokens, oldest first.
     items: Vec<TokenFacts>,
+    /// Always null: the list has one page.
     next: Option<String>,
 }
 
+/// A token to be created.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewToken {
+    /// A name for lists and for the audit log.
     name: String,
+    /// The operations that it permits; only scopes that the caller has.
     scopes: Vec<TokenScope>,
     /// RFC 3339
     #[serde(default)]
@@ -65,17 +75,22 @@ pub(crate) struct NewToken {
     expires_in_seconds: Option<u64>,
 }
 
+/// A new token with its secret.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct CreatedToken {
+    /// The token without its secret.
     #[serde(flatten)]
     facts: TokenFacts,
     /// The token; shown only once.
     token: String,
 }
 
+/// The result of revoking a token.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct RevokedToken {
+    /// The id of the token.
     id: String,
+    /// Always true: a token that cannot be revoked is an error.
     revoked: bool,
 }
 

@@ -19,11 +19,16 @@ use crate::triggers::signature::SignatureScheme;
 use crate::triggers::{CatchUp, is_called, queue, timed_triggers};
 use crate::{ApiProblem, App};
 
+/// A trigger of a registered definition, with its state.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct TriggerFacts {
+    /// Name of the definition.
     definition: String,
+    /// The current version of the definition.
     version: u64,
+    /// The name of the trigger.
     trigger: String,
+    /// The dialect's name of the trigger: `request`, `recurrence`.
     kind: String,
     /// The path of the webhook.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,34 +43,44 @@ pub(crate) struct TriggerFacts {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     schedule: Option<serde_json::Value>,
+    /// Handling of missed firings.
     #[serde(skip_serializing_if = "Option::is_none")]
     catch_up: Option<CatchUp>,
     /// RFC 3339
     #[serde(skip_serializing_if = "Option::is_none")]
     next_at: Option<String>,
+    /// Time of the last start, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_at: Option<String>,
+    /// The reason why it cannot fire, or why its last firing failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     /// Time when it was last due and started nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped_at: Option<String>,
+    /// The reason why it started nothing then.
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped: Option<String>,
     /// Numbers of its runs in flight and waiting for admission, if the definition has a concurrency limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight: Option<usize>,
+    /// Number of its runs that wait for admission.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<usize>,
+    /// Whether it may start runs.
     enabled: bool,
 }
 
+/// All triggers.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct TriggerList {
+    /// The webhooks of all definitions, then the triggers with a schedule.
     items: Vec<TriggerFacts>,
+    /// Always null: the list has one page.
     next: Option<String>,
 }
 
+/// Changes of a trigger's settings. A missing field stays as it is.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TriggerSettings {
@@ -78,6 +93,7 @@ pub(crate) struct TriggerSettings {
     /// Accept calls without authentication.
     #[serde(default)]
     insecure: Option<bool>,
+    /// Whether it may start runs.
     #[serde(default)]
     enabled: Option<bool>,
     /// Handling of missed firings: `none`, `last` or `all`.

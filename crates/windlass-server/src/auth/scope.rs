@@ -2,13 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The operations that a token permits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenScope {
+    /// Read-only operations, except on tokens and the audit log.
     Read,
+    /// Starting runs; includes `read`.
     Run,
+    /// Steering runs, answering approvals, enabling definitions and draining workers; includes `read`.
     Control,
+    /// The worker protocol.
     Work,
+    /// Every operation.
     Admin,
 }
 

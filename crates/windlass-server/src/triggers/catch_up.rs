@@ -9,6 +9,7 @@ use windlass_value::Timestamp;
 /// or minute.
 const MAX_TIMES_SCANNED: usize = 10_000;
 
+/// Handling of firings that were missed while the server was down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CatchUp {

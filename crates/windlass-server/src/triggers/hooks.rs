@@ -263,6 +263,7 @@ fn find_hook(app: &App, name: &str, trigger_name: &str) -> Result<HookTarget, Ap
     Ok((definition, program, trigger))
 }
 
+/// The result of a delivery to a webhook.
 #[derive(Default, Serialize, utoipa::ToSchema)]
 pub(crate) struct DeliveryResponse {
     /// The runs of this delivery.

@@ -11,6 +11,7 @@ use super::queue::{TriggerConcurrency, each_run, occupies_slot, queue_order};
 /// The position of a run in the queue of its trigger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct QueuePositionInfo {
+    /// The name of the trigger.
     pub trigger: String,
     /// Runs of the trigger that are in flight.
     pub in_flight: usize,

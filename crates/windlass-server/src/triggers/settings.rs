@@ -43,6 +43,7 @@ pub(crate) struct StoredTriggerSettings {
     pub since: Option<Timestamp>,
 }
 
+/// A schedule as a cron expression.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CronSettings {

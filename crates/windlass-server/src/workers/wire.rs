@@ -1,5 +1,7 @@
 //! Messages between workers and the server. `docs/workers.md` describes the protocol.
 
+#![deny(clippy::missing_docs_in_private_items)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,26 +18,34 @@ pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Job)]
 pub struct LeasedJob {
+    /// The id of the run.
     #[schema(value_type = String)]
     pub run: Arc<str>,
+    /// The number of the job in the run.
     pub job: u64,
     /// The fencing token of the lease. Every message about the job contains it.
     pub lease_epoch: u32,
+    /// The tool to run.
     #[schema(value_type = String)]
     pub tool: Arc<str>,
+    /// The input of the tool.
     #[schema(value_type = serde_json::Value)]
     pub input: Value,
     /// The same for every repeat of the same effect.
     #[schema(value_type = String)]
     pub idempotency_key: Arc<str>,
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
+    /// The path of the task in the run.
     #[schema(value_type = String)]
     pub path: Arc<str>,
     /// Remaining time for the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Name of the run's definition.
     #[schema(value_type = String)]
     pub definition: Arc<str>,
+    /// Labels that the definition requires of its workers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
@@ -75,6 +85,7 @@ pub struct LeaseRequest {
     pub name: String,
     /// Tools that the worker can run.
     pub tools: Vec<String>,
+    /// The labels of the worker.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
@@ -92,12 +103,15 @@ pub struct LeaseRequest {
     pub wait_ms: u64,
 }
 
+/// The number of slots of a worker that gives none.
 fn one() -> u32 {
     1
 }
 
+/// Jobs for a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LeaseResponse {
+    /// The leased jobs; empty if none arrived in time.
     pub jobs: Vec<LeasedJob>,
     /// A worker that sends no heartbeat for this long loses its jobs.
     pub lease_ms: u64,
@@ -111,20 +125,26 @@ pub struct LeaseResponse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseRef {
+    /// The id of the run.
     #[schema(value_type = String)]
     pub run: Arc<str>,
+    /// The number of the job in the run.
     pub job: u64,
+    /// The fencing token of the lease.
     pub lease_epoch: u32,
     /// With it, an expired lease can be reclaimed if no other worker has the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+    /// The number of the attempt, to reclaim an expired lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
 }
 
+/// Renews the leases of a worker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatRequest {
+    /// The id of the worker.
     pub worker: String,
     /// All leases of the worker.
     #[serde(default)]
@@ -137,6 +157,7 @@ pub struct HeartbeatRequest {
     pub wait_ms: u64,
 }
 
+/// The news about a worker's leases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HeartbeatResponse {
     /// Leases that are not, or no longer, the worker's: it stops these jobs and reports nothing more about them.
@@ -150,22 +171,29 @@ pub struct HeartbeatResponse {
 }
 
 impl HeartbeatResponse {
+    /// Returns whether there is nothing to report to the worker.
     pub(super) fn is_empty(&self) -> bool {
         self.lost.is_empty() && self.cancelled.is_empty() && self.renewed.is_empty() && !self.drain
     }
 }
 
+/// An event that a task publishes while it runs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProgressReport {
+    /// The id of the worker.
     pub worker: String,
+    /// The id of the run.
     #[schema(value_type = String)]
     pub run: Arc<str>,
+    /// The number of the job in the run.
     pub job: u64,
+    /// The fencing token of the lease.
     pub lease_epoch: u32,
     /// The event's type; by default `task.progress`.
     #[serde(default)]
     pub r#type: Option<String>,
+    /// The data of the event.
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub data: Value,
@@ -175,11 +203,16 @@ pub struct ProgressReport {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompleteRequest {
+    /// The id of the worker.
     pub worker: String,
+    /// The id of the run.
     #[schema(value_type = String)]
     pub run: Arc<str>,
+    /// The number of the job in the run.
     pub job: u64,
+    /// The fencing token of the lease.
     pub lease_epoch: u32,
+    /// The output of the task.
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub output: Value,
@@ -205,27 +238,36 @@ pub struct CompleteRequest {
     pub suspension: Option<Box<Suspension>>,
 }
 
+/// The unsuccessful end of a task.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FailRequest {
+    /// The id of the worker.
     pub worker: String,
+    /// The id of the run.
     #[schema(value_type = String)]
     pub run: Arc<str>,
+    /// The number of the job in the run.
     pub job: u64,
+    /// The fencing token of the lease.
     pub lease_epoch: u32,
+    /// The reason.
     pub error: WorkerFailure,
     /// The reply of a service that refused.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schema(value_type = serde_json::Value)]
     pub output: Value,
+    /// Metadata of the tool, such as durations and usage.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schema(value_type = serde_json::Value)]
     pub meta: Value,
+    /// Additional facts that rules can refer to.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schema(value_type = serde_json::Value)]
     pub facts: Value,
 }
 
+/// The reason why a task failed.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerFailure {
@@ -234,7 +276,9 @@ pub struct WorkerFailure {
     /// The kind that retry rules match: `timeout`, `connection`, `http`, `tool`, `cancelled`.
     #[serde(default = "tool")]
     pub kind: String,
+    /// A description for people, without secrets.
     pub message: String,
+    /// Advice on how to fix it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// The called service has replied: another attempt is a new effect, with another idempotency key.
@@ -242,6 +286,7 @@ pub struct WorkerFailure {
     pub replied: bool,
 }
 
+/// The kind of a failure that gives none.
 fn tool() -> String {
     "tool".to_owned()
 }
@@ -259,6 +304,7 @@ impl From<ErrorInfo> for WorkerFailure {
 }
 
 impl CompleteRequest {
+    /// Splits the report into its origin and the outcome of the task.
     pub(crate) fn into_parts(self) -> (ReportOrigin, TaskOutcome) {
         let CompleteRequest { worker, run, job, lease_epoch, output, meta, facts, next_call, side_outputs, suspension } =
             self;
@@ -269,6 +315,7 @@ impl CompleteRequest {
 }
 
 impl FailRequest {
+    /// Splits the report into its origin and the outcome of the task.
     pub(crate) fn into_parts(self) -> (ReportOrigin, TaskOutcome) {
         let FailRequest { worker, run, job, lease_epoch, error, output, meta, facts } = self;
         let WorkerFailure { code, kind, message, hint, replied } = error;
@@ -281,9 +328,13 @@ impl FailRequest {
 /// The worker and job of a report.
 #[derive(Clone, Debug)]
 pub struct ReportOrigin {
+    /// The id of the worker.
     pub worker: String,
+    /// The id of the run.
     pub run: Arc<str>,
+    /// The number of the job in the run.
     pub job: u64,
+    /// The fencing token under which the report was made.
     pub lease_epoch: u32,
 }
 
@@ -294,22 +345,28 @@ pub struct ReportAccepted {
     pub next: Option<LeasedJob>,
 }
 
+/// The end of a worker. Its leases end, and other workers get its jobs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeregisterRequest {
+    /// The id of the worker.
     pub worker: String,
 }
 
 /// The workers known to this server, and the queued jobs.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct WorkerList {
+    /// The workers.
     pub items: Vec<WorkerInfo>,
+    /// The queued jobs, by the kind of worker that they need.
     pub queued: Vec<QueueInfo>,
 }
 
+/// The state of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerState {
+    /// It takes jobs.
     Active,
     /// It takes no more jobs and ends when its jobs are done.
     Draining,
@@ -317,34 +374,51 @@ pub enum WorkerState {
     Lost,
 }
 
+/// A worker known to this server.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct WorkerInfo {
+    /// The id of the worker, new for each of its lifetimes.
     #[schema(value_type = String)]
     pub worker: Arc<str>,
+    /// Display name.
     pub name: String,
     /// The name of its token.
     pub token: String,
+    /// Tools that the worker can run.
     #[schema(value_type = Vec<String>)]
     pub tools: Vec<Arc<str>>,
+    /// The labels of the worker.
     #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
+    /// It takes no jobs of definitions without labels.
     pub only_labelled: bool,
+    /// Maximum number of concurrent jobs.
     pub slots: u32,
+    /// Whether it takes jobs.
     pub state: WorkerState,
+    /// Time of its last message, RFC 3339.
     pub seen_at: String,
+    /// The jobs that it holds.
     pub leases: Vec<LeaseInfo>,
 }
 
+/// A job that a worker holds.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct LeaseInfo {
+    /// The id of the run.
     #[schema(value_type = String)]
     pub run: Arc<str>,
+    /// The number of the job in the run.
     pub job: u64,
+    /// The fencing token of the lease.
     pub lease_epoch: u32,
+    /// The path of the task in the run.
     #[schema(value_type = String)]
     pub path: Arc<str>,
+    /// The tool that runs.
     #[schema(value_type = String)]
     pub tool: Arc<str>,
+    /// Time at which the worker got the job, RFC 3339.
     pub since: String,
     /// Expiry unless a heartbeat renews it.
     pub expires_at: String,
@@ -353,10 +427,14 @@ pub struct LeaseInfo {
 /// Queued jobs that need the same kind of worker.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct QueueInfo {
+    /// The required tool.
     #[schema(value_type = String)]
     pub tool: Arc<str>,
+    /// The required labels.
     #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
+    /// The number of queued jobs.
     pub jobs: usize,
+    /// Time at which the oldest of them was queued, RFC 3339.
     pub oldest_at: String,
 }

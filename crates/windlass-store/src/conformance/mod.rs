@@ -34,6 +34,7 @@ use crate::Store;
 
 /// A store under test.
 pub trait ConformanceSubject {
+    /// Returns the store of the current process; after [`crash`](ConformanceSubject::crash), that of the new one.
     fn store(&self) -> Arc<dyn Store>;
 
     /// Simulates a process that dies without cleanup and another one that opens the files.
@@ -58,7 +59,9 @@ pub trait ConformanceSubject {
 
 /// A guarantee of the store and its check.
 pub struct StoreGuarantee {
+    /// The guarantee as a sentence, for the report of a failure.
     pub name: &'static str,
+    /// The check: panics if the store breaks the guarantee. It needs an empty store.
     pub check: fn(&mut dyn ConformanceSubject),
 }
 

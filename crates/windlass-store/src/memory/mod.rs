@@ -42,6 +42,7 @@ enum CrashPoint {
     AfterSync,
 }
 
+/// A store in memory, for tests and for engines that keep nothing on disk.
 #[derive(Default)]
 pub struct MemoryStore {
     disk: Mutex<Disk>,
@@ -61,6 +62,7 @@ struct Disk {
 }
 
 impl MemoryStore {
+    /// Creates an empty store without faults.
     pub fn new() -> MemoryStore {
         MemoryStore::default()
     }
