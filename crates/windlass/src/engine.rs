@@ -215,7 +215,7 @@ impl Engine {
     pub(crate) fn plan(&self, hash: &BlobHash) -> Result<Plan, Error> {
         let row = self.inner.store().plan(hash).map_err(RuntimeError::from)?;
         let row = row.ok_or_else(|| RuntimeError::MissingBlob(hash.to_string()))?;
-        Ok(runtime::codec::decode(&row.body, "the run's plan")?)
+        Ok(runtime::codec::decode_plan(&row.body)?)
     }
 
     fn plan_hash(&self, name: &str) -> Result<BlobHash, Error> {
@@ -547,7 +547,8 @@ impl Engine {
     /// Checks that the workflow is the one this engine was given, not another one of the same name.
     fn check_registered(&self, workflow: &Workflow) -> Result<(), Error> {
         let own = self.definitions.get(workflow.name()).and_then(|known| known.workflow.as_ref());
-        let same = |own: &Workflow| runtime::codec::encode(own.plan()) == runtime::codec::encode(workflow.plan());
+        let same =
+            |own: &Workflow| runtime::codec::encode_plan(own.plan()) == runtime::codec::encode_plan(workflow.plan());
         match own {
             Some(own) if !same(own) => {
                 let message = format!("this engine has a different workflow named `{}`", workflow.name());

@@ -54,6 +54,18 @@ fn decode_complete<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeFailure
     Ok(value)
 }
 
+/// Decodes ticks as a row of the journal holds them.
+///
+/// Other crates call this and its siblings instead of [`decode`]: each crate that does compiles the decoder again.
+pub fn decode_ticks(bytes: &[u8]) -> Result<Vec<TickEntry>, RuntimeError> {
+    decode(bytes, "the journal")
+}
+
+/// Encodes a plan.
+pub fn encode_plan(plan: &Plan) -> Vec<u8> {
+    encode(plan)
+}
+
 /// Decodes a plan. A plan of a newer program is refused as such, even if its bytes no longer fit.
 pub fn decode_plan(bytes: &[u8]) -> Result<Plan, RuntimeError> {
     #[derive(Deserialize)]

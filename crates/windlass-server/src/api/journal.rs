@@ -73,7 +73,7 @@ pub(crate) async fn journal(
                 break;
             }
             for row in rows {
-                let entries: Vec<TickEntry> = codec::decode(&row.body, "the journal")?;
+                let entries = codec::decode_ticks(&row.body)?;
                 let numbered = (row.first_tick..).zip(entries).filter(|(tick, _)| *tick >= from);
                 items.extend(numbered.map(|(tick, entry)| tick_info(tick, entry, is_visible)));
                 from = row.first_tick + u64::from(row.ticks);
