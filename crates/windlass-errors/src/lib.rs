@@ -74,7 +74,7 @@ const FIRST_OF_RUNS: &str = "WND-2000";
 /// The first code of workflows in Rust, and the first one after them.
 const OF_RUST_WORKFLOWS: (&str, &str) = ("WND-1400", "WND-1500");
 
-/// Codes of errors whose name comes from somebody else: an HTTP status, an SQLSTATE, a Python class, an exit code. The
+/// Codes of errors whose name comes from another program: an HTTP status, an SQLSTATE, a Python class, an exit code. The
 /// kind of the error says which.
 const BY_KIND: &[(&str, &str)] = &[
     ("cancelled", "WND-2105"),

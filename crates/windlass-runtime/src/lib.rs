@@ -40,6 +40,6 @@ pub use external_input::{
     secure_inputs,
 };
 pub use recovery::{RunImage, load, new_state, replay_from, resolve, resolve_up_to, snapshot_progress};
-pub use report::{FinalReport, StepReport, completed_steps};
+pub use report::{FinalReport, StepReport, completed_steps, error_value};
 pub use tool::{CallerDefinition, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
 pub use workers::{RemoteLease, RunWorkers, WorkerPool};

@@ -173,7 +173,7 @@ fn is_hidden_graph(node: &Node) -> bool {
 }
 
 /// Returns an error with the code of the page that explains it.
-pub(crate) fn error_value(error: &ErrorInfo) -> Value {
+pub fn error_value(error: &ErrorInfo) -> Value {
     let reference = windlass_errors::for_run_error(&error.code, &error.kind);
     match error.to_value() {
         Value::Map(fields) => {

@@ -87,7 +87,7 @@ fn to_value(row: &RunRow) -> Value {
         ("parent", Value::from(row.parent.clone())),
     ]);
     if let (Some(why), Value::Map(map)) = (windlass_runtime::quarantine_reason(row), &mut value) {
-        std::sync::Arc::make_mut(map).insert("error", why.to_value());
+        std::sync::Arc::make_mut(map).insert("error", windlass_runtime::error_value(&why));
     }
     value
 }

@@ -93,9 +93,9 @@ impl<'de> Decoder<'de> {
 
     fn take(&mut self, count: usize) -> Result<&'de [u8], DecodeFailure> {
         match self.bytes[self.at..].get(..count) {
-            Some(taken) => {
+            Some(bytes) => {
                 self.at += count;
-                Ok(taken)
+                Ok(bytes)
             }
             None => Err(self.failure("the bytes end early")),
         }

@@ -8,8 +8,7 @@ use windlass_value::{Map, Value};
 
 use super::with_run_hint;
 use crate::codec::{self, IterationPack};
-use crate::report::error_value;
-use crate::{FinalReport, RuntimeError};
+use crate::{FinalReport, RuntimeError, error_value};
 
 /// The number of rows read first; more are read until the page is full. Small, since a row may hold a thousand
 /// iterations and all of them are unpacked.
