@@ -28,3 +28,4 @@ mod support;
 mod token;
 mod triggers;
 mod worker;
+mod worker_secrets;

@@ -62,7 +62,7 @@ fn show_quarantined(
             ("run", Value::from(run.clone())),
             ("definition", Value::from(row.definition.as_str())),
             ("status", Value::from(status)),
-            ("error", windlass_runtime::error_value(&why)),
+            ("error", windlass_runtime::error_value(why)),
             ("ticks", Value::from(row.ticks)),
         ]))?;
         return Ok(CliExit::Success);

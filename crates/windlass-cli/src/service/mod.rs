@@ -96,7 +96,8 @@ impl PreparedService {
                 (store, Some(StoreLock::take(&directory)?), Some(directory))
             }
         };
-        let dispatcher = Arc::new(Dispatcher::new(options.lease));
+        let redaction = edge.configured_secrets().clone();
+        let dispatcher = Arc::new(Dispatcher::new(options.lease).with_redaction(redaction));
         let engine = EngineOptions {
             tools: edge.wrap(with_remote_workers(tools, &dispatcher)),
             gate: Some(gate),
