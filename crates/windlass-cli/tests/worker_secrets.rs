@@ -5,6 +5,15 @@ use crate::support::server::TestServer;
 
 use serde_json::{Value, json};
 
+const DEFINITION: &str = r#"{
+    "actions": {
+        "note": {"type": "initializeVariable", "inputs": {"variables": [{"name": "note", "type": "string", "value": ""}]}},
+        "count": {"type": "activity", "runAfter": {"note": ["Succeeded"]}, "inputs": {"activityName": "count", "input": 3}},
+        "after": {"type": "compose", "runAfter": {"count": ["Succeeded"]}, "inputs": "@variables('note')"}
+    },
+    "outputs": {"after": {"type": "string", "value": "@outputs('after')"}}
+}"#;
+
 /// A worker need not know the server's secrets, so the server redacts them in its reports.
 #[test]
 fn secrets_of_the_server_are_redacted_in_reports_of_workers() {
@@ -12,8 +21,7 @@ fn secrets_of_the_server_are_redacted_in_reports_of_workers() {
     let place = TestDir::new();
     place.write("windlass.toml", "[activities.count]\nworker = true\n");
     let server = TestServer::start(&place, &[], &[("WINDLASS_AUTH_SHOP", &format!(r#"{{"token": "{SECRET}"}}"#))]);
-    let source = json!({"actions": {"count": {"type": "activity", "inputs": {"activityName": "count", "input": 3}}}});
-    server.register("counts", &source.to_string());
+    server.register("counts", DEFINITION);
     let run = server.start_run("counts", &json!({}));
     let say = |route: &str, body: Value| {
         let (status, answer) = server.json("POST", &format!("/api/v1/worker/{route}"), Some(&body));
@@ -28,8 +36,11 @@ fn secrets_of_the_server_are_redacted_in_reports_of_workers() {
         report
     };
     say("progress", job(json!({"data": {"seen": format!("<{SECRET}>"), "counted": 2}})));
-    say("complete", job(json!({"output": {"seen": SECRET}})));
-    server.wait_for_end(&run);
+    let change = json!({"name": "note", "op": "Set", "value": format!("({SECRET})")});
+    say("complete", job(json!({"output": {"seen": SECRET}, "side_outputs": {"state_changes": [change]}})));
+    let ended = server.wait_for_end(&run);
+    assert!(ended["output"]["after"].as_str().is_some_and(|note| note.starts_with('(')), "{ended}");
+    assert!(!ended.to_string().contains(SECRET), "{ended}");
     let (_, events) = server.request("GET", &format!("/api/v1/runs/{run}/events"), None);
     assert!(events.contains("\"counted\":2"), "the progress is there: {events}");
     assert!(!events.contains(SECRET), "{events}");
