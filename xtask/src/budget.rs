@@ -3,7 +3,11 @@
 //! Only a line in the changelog may raise them: the newest one that says `build budget: N CPU-seconds, M MB` decides.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+/// In CI the time may exceed its budget by this factor: the same build takes up to half as much CPU time again on a slower or
+/// busier machine. `cargo xtask budget` alone allows nothing.
+const CI_TOLERANCE: f64 = 1.5;
 
 /// The line of the changelog that sets the budgets.
 const LINE: &str = "build budget: ";
@@ -16,7 +20,8 @@ struct BuildBudget {
 }
 
 /// Builds the program as the README's first command does, in a folder of its own, and compares it with the budgets.
-pub(crate) fn check() -> bool {
+pub(crate) fn check(rest: &[String]) -> bool {
+    let tolerance = if rest.iter().any(|argument| argument == "--ci") { CI_TOLERANCE } else { 1.0 };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     let changelog = fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
     let Some(budget) = read_budget(&changelog) else {
@@ -37,10 +42,10 @@ pub(crate) fn check() -> bool {
     let folder = target.display().to_string();
     let built = crate::cargo(&["build", "--release", "--package", "windlass-cli", "--target-dir", &folder]);
     let seconds = children_cpu_seconds().map(|after| after - before);
-    built && compare(&budget, seconds, &target.join("release/windlass"))
+    built && compare(&budget, tolerance, seconds, &target.join("release/windlass"))
 }
 
-fn compare(budget: &BuildBudget, seconds: Option<u64>, program: &PathBuf) -> bool {
+fn compare(budget: &BuildBudget, tolerance: f64, seconds: Option<u64>, program: &Path) -> bool {
     let (Some(seconds), Ok(about)) = (seconds, fs::metadata(program)) else {
         println!("{} was not built", program.display());
         return false;
@@ -48,7 +53,7 @@ fn compare(budget: &BuildBudget, seconds: Option<u64>, program: &PathBuf) -> boo
     let bytes = about.len();
     println!("CPU time of the first build: {seconds} s of {} s", budget.cpu_seconds);
     println!("size of the program: {:.1} MB of {} MB", bytes as f64 / 1e6, budget.megabytes);
-    let within = seconds <= budget.cpu_seconds && bytes <= budget.megabytes * 1_000_000;
+    let within = seconds as f64 <= budget.cpu_seconds as f64 * tolerance && bytes <= budget.megabytes * 1_000_000;
     if !within {
         println!(
             "over budget: `cargo build --timings` and `cargo bloat` show why; a line in CHANGELOG.md may raise it"
