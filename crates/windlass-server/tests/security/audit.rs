@@ -74,24 +74,33 @@ async fn a_failed_call_has_a_second_entry() {
 }
 
 /// A client that disconnects right after its request gets no response; the call still happens and is logged.
-#[tokio::test]
-async fn a_call_of_a_disconnected_client_is_logged() {
-    let world = World::new();
-    for path in ["/api/v1/runs/gone", "/api/v1/definitions/gone"] {
-        let mut request = Box::pin(world.send(new_request("DELETE", path, Some(&world.first), None)));
-        let is_at_store =
-            std::future::poll_fn(|context| Poll::Ready(request.as_mut().poll(context).is_pending())).await;
-        assert!(is_at_store, "{path}");
-        // The client is gone.
-        drop(request);
-    }
-    // Later entries follow it.
-    world.post("/api/v1/tokens", json!({ "name": "a", "scopes": ["read"] })).await;
-    let lines = lines(world.directory.path());
-    let routes: Vec<_> = lines[1..].iter().map(|line| line["route"].as_str().unwrap()).collect();
-    assert_eq!(routes, ["/api/v1/runs/{run}", "/api/v1/definitions/{name}", "/api/v1/tokens"]);
-    assert_eq!((&lines[1]["actor"]["name"], &lines[1]["path"]["run"]), (&json!("first"), &json!("gone")));
-    assert_intact(world.directory.path(), 4);
+/// The only blocking thread is held while the clients disconnect: their calls wait for the store.
+#[test]
+fn a_call_of_a_disconnected_client_is_logged() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let world = World::new();
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let holder = tokio::task::spawn_blocking(move || held.recv());
+        for path in ["/api/v1/runs/gone", "/api/v1/definitions/gone"] {
+            let mut request = Box::pin(world.send(new_request("DELETE", path, Some(&world.first), None)));
+            let is_at_store =
+                std::future::poll_fn(|context| Poll::Ready(request.as_mut().poll(context).is_pending())).await;
+            assert!(is_at_store, "{path}");
+            // The client is gone.
+            drop(request);
+        }
+        drop(release);
+        assert!(holder.await.unwrap().is_err());
+        // Later entries follow it.
+        world.post("/api/v1/tokens", json!({ "name": "a", "scopes": ["read"] })).await;
+        let lines = lines(world.directory.path());
+        let routes: Vec<_> = lines[1..].iter().map(|line| line["route"].as_str().unwrap()).collect();
+        assert_eq!(routes, ["/api/v1/runs/{run}", "/api/v1/definitions/{name}", "/api/v1/tokens"]);
+        assert_eq!((&lines[1]["actor"]["name"], &lines[1]["path"]["run"]), (&json!("first"), &json!("gone")));
+        assert_intact(world.directory.path(), 4);
+    });
 }
 
 #[tokio::test]
