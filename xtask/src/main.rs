@@ -16,7 +16,8 @@ cargo xtask nightly   the same, then slower checks: DuckDB, more cases of proper
 cargo xtask bench     benchmarks of the engine, as ratios where there is a reference
 cargo xtask compare   this revision against another: rates, instructions, syncs and writes
 cargo xtask ui        builds the web UI; `--check` compares it with the committed build and tests it in a browser
-cargo xtask needs     lists what the tests need on this machine, and how to install what is missing
+cargo xtask needs     lists what the tests need on this machine, and how to install what is missing;
+                      `--packages` leaves out what cargo installs
 cargo xtask tidy      checks of our own: dependencies of the core, sizes of files, words
 cargo xtask features  prints the features that the tests enable, for other cargo commands
 cargo xtask deny      licences and sources of the dependencies; `--advisories` asks the advisory database too
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
         "nightly" => nightly(),
         "bench" => bench(&rest),
         "compare" => compare::compare(&rest),
-        "needs" => needs::check_all(),
+        "needs" => needs::needs(&rest),
         "tidy" => tidy::tidy(),
         "ui" => ui::ui(&rest),
         "features" => {

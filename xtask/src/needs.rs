@@ -15,18 +15,29 @@ const NODE_IS_NEW_ENOUGH: &str = "const [a, b] = process.versions.node.split('.'
 const DENY: &str = "cargo-deny is not installed: `cargo install --locked cargo-deny`";
 const CHROMIUM: &str = "chromium is not installed: `apt-get install chromium` (or set WINDLASS_CHROMIUM to a Chromium)";
 
+/// `cargo xtask needs`; with `--packages` only what the system's package manager installs.
+pub(crate) fn needs(rest: &[String]) -> bool {
+    match rest.iter().any(|argument| argument == "--packages") {
+        true => report_missing(&missing_packages()),
+        false => check_all(),
+    }
+}
+
 /// Reports all missing requirements and how to install them.
 pub(crate) fn check_all() -> bool {
+    let deny = (!works(env!("CARGO"), &["deny", "--version"])).then(|| DENY.to_owned());
+    let missing: Vec<String> = missing_packages().into_iter().chain(deny).collect();
+    report_missing(&missing)
+}
+
+fn missing_packages() -> Vec<String> {
     let postgres = postgres::programs().is_none().then(|| match std::env::var_os(postgres::VARIABLE) {
         None => postgres::INSTALL.to_owned(),
         Some(folder) => format!("{} is set to {folder:?}, where initdb or postgres is missing", postgres::VARIABLE),
     });
     let runs = Command::new("python3").args(["-c", IS_NEW_ENOUGH]).output();
     let python = (!runs.is_ok_and(|output| output.status.success())).then(|| PYTHON.to_owned());
-    let deny = (!works(env!("CARGO"), &["deny", "--version"])).then(|| DENY.to_owned());
-    let missing = postgres.into_iter().chain(python).chain(deny).chain(missing_for_web_ui(true));
-    let missing: Vec<String> = missing.collect();
-    report_missing(&missing)
+    postgres.into_iter().chain(python).chain(missing_for_web_ui(true)).collect()
 }
 
 /// Checks only the requirements of the web UI: node to build it, and a browser to test it.
