@@ -58,7 +58,8 @@ pub const AGENT_MODEL: ToolInfo = ToolInfo {
     outputs: &[
         field("content", "text", "the text of the reply"),
         field("calls", "array", "{id, name, arguments, problem}: the tool calls"),
-        field("stop", "text", "end, tools, length or refused"),
+        field("stop", "text", "end, tools, length, refusal, filtered or empty"),
+        field("context_full", "boolean", "the reply was cut off because the model's context is full"),
         field("model", "text", "which model has answered"),
         field("usage", "object", "input, output, total, reasoning and cache tokens"),
     ],
@@ -248,6 +249,10 @@ impl ModelToolInner {
         let exchanged = exchange.run(self.options.timeout, self.options.deltas, cancelled.wait()).await;
         let outcome = match exchanged {
             Ok(answer) => {
+                let stop = answer.stop_reason();
+                if stop.is_incomplete() {
+                    call.publish.event(&windlass_core::EventKind::AgentStopped { stop: stop.as_str().into() });
+                }
                 let checked = request.result.as_ref().map(|result| result.tool).zip(check);
                 answer.outcome(price, checked, &chosen.redaction).await
             }

@@ -138,8 +138,11 @@ limits! {
     default_agent_turns: u64 = 50,
     /// Times that a step's agent is called again because mail has arrived for it.
     max_agent_wakes: u64 = 10,
-    /// Tokens of one reply where tokens or money are limited and the definition specifies no number.
-    default_reply_tokens: u64 = 4_096,
+    /// Tokens of one reply where tokens or money are limited, the definition specifies no number, and the maximum of
+    /// the model is unknown.
+    default_reply_tokens: u64 = 16_384,
+    /// Tokens that must be left for a reply where tokens or money are limited; with less left, no call is made.
+    min_reply_tokens: u64 = 256,
     /// Times that a coordinator is called because mail has arrived for it.
     max_coordinator_wakes: u64 = 100,
     /// Model calls of a coordinator each time it is called.

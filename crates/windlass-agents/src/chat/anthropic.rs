@@ -7,21 +7,16 @@ use super::openai::ReplyDelta;
 use super::reply::{ModelReply, ModelUsage, StopReason, ToolUse, past_arguments};
 use super::request::{ChatMessage, ChatRequest, MessagePart};
 use super::service::ModelEndpoint;
+use crate::reply_limit::max_reply_tokens;
 
 /// The protocol requires a maximum length; all newer models support this one.
 const DEFAULT_MAX_TOKENS: u64 = 16_384;
-/// Older models reject more than their maximum.
-const OLDER_MAX_TOKENS: [(&str, u64); 4] =
-    [("claude-3-5", 8_192), ("claude-3-7", DEFAULT_MAX_TOKENS), ("claude-3-", 4_096), ("claude-2", 4_096)];
 
 pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, tools: &[ToolSpec]) -> Value {
     let mut body = Map::new();
     body.insert("model", chosen.model.as_str());
-    let usual = || {
-        let older = OLDER_MAX_TOKENS.iter().find(|(start, _)| chosen.model.starts_with(start));
-        older.map_or(DEFAULT_MAX_TOKENS, |(_, max)| *max)
-    };
-    let max_tokens = request.max_tokens.or(chosen.max_tokens).unwrap_or_else(usual);
+    let usual = || max_reply_tokens(&chosen.model).unwrap_or(DEFAULT_MAX_TOKENS);
+    let max_tokens = request.max_tokens(chosen.max_tokens).unwrap_or_else(usual);
     body.insert("max_tokens", i64::try_from(max_tokens).unwrap_or(i64::MAX));
     if let Some(system) = request.system {
         body.insert("system", system);
@@ -256,8 +251,11 @@ impl AnthropicAssembly {
         if let Some(reason) = reason.and_then(Value::as_str) {
             self.stop = Some(match reason {
                 "tool_use" => StopReason::Tools,
-                "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
-                "refusal" => StopReason::Refused,
+                // A paused turn, as of the service's own tools, is as incomplete as a cut one and continues.
+                "max_tokens" | "pause_turn" => StopReason::Length,
+                "model_context_window_exceeded" => StopReason::ContextFull,
+                "refusal" => StopReason::Refusal,
+                // `end_turn`, `stop_sequence`, and those of later versions.
                 _ => StopReason::End,
             });
         }
@@ -270,6 +268,6 @@ impl AnthropicAssembly {
         }
         let usage = self.usage();
         let calls = self.calls.into_iter().map(|(_, call)| call).collect();
-        Some(ModelReply { content: self.content, calls, stop: self.stop, model: self.model, usage })
+        Some(ModelReply { content: self.content, calls, stop: self.stop, model: self.model, usage, interrupted: None })
     }
 }

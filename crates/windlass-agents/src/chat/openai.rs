@@ -28,7 +28,7 @@ pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, to
             body.insert(name, value.clone());
         }
     }
-    if let Some(max_tokens) = request.max_tokens.or(chosen.max_tokens) {
+    if let Some(max_tokens) = request.max_tokens(chosen.max_tokens) {
         let name = if chosen.quirks.uses_max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
         body.insert(name, i64::try_from(max_tokens).unwrap_or(i64::MAX));
     }
@@ -125,6 +125,8 @@ pub(super) struct OpenAiAssembly {
     model: Option<String>,
     usage: ModelUsage,
     is_done: bool,
+    /// The reason why the service gave up.
+    interrupted: Option<String>,
 }
 
 /// The text that a chunk adds to the published output.
@@ -170,12 +172,11 @@ impl OpenAiAssembly {
             self.call(call);
         }
         if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
-            self.stop = Some(match reason {
-                "tool_calls" | "function_call" => StopReason::Tools,
-                "length" => StopReason::Length,
-                "content_filter" => StopReason::Refused,
-                _ => StopReason::End,
-            });
+            match reason {
+                // The service gave up in the middle: some report it here, with the status of a success.
+                "error" | "insufficient_system_resource" | "abort" => self.interrupted = Some(reason.to_owned()),
+                reason => self.stop = Some(stop_reason(reason)),
+            }
         }
         let reasoning = text_of(delta.get("reasoning_content").or_else(|| delta.get("reasoning")));
         ReplyDelta { text, reasoning }
@@ -214,14 +215,28 @@ impl OpenAiAssembly {
 
     /// Returns `None` if the reply is not complete.
     pub(super) fn finish(self) -> Option<ModelReply> {
-        if self.stop.is_none() && !self.is_done {
+        if self.stop.is_none() && self.interrupted.is_none() && !self.is_done {
             return None;
         }
         let refused = !self.refusal.is_empty();
-        let stop = if refused { Some(StopReason::Refused) } else { self.stop };
+        let stop = if refused { Some(StopReason::Refusal) } else { self.stop };
         let content = if refused && self.content.is_empty() { self.refusal } else { self.content };
         let calls = self.calls.into_iter().map(|(_, call)| call).collect();
-        Some(ModelReply { content, calls, stop, model: self.model, usage: self.usage })
+        let OpenAiAssembly { model, usage, interrupted, .. } = self;
+        Some(ModelReply { content, calls, stop, model, usage, interrupted })
+    }
+}
+
+/// Converts a finish reason. Google appends the details to it: `content_filter: RECITATION`. Unknown reasons are
+/// those of complete replies: `stop`, `eos`, `end_turn`.
+fn stop_reason(reason: &str) -> StopReason {
+    match reason.split(':').next().unwrap_or_default() {
+        "tool_calls" | "function_call" => StopReason::Tools,
+        "length" | "max_tokens" => StopReason::Length,
+        "model_length" => StopReason::ContextFull,
+        "content_filter" | "safety" | "guardrail_intervened" => StopReason::Filtered,
+        "refusal" => StopReason::Refusal,
+        _ => StopReason::End,
     }
 }
 

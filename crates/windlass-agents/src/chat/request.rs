@@ -32,7 +32,7 @@ pub(super) struct ChatRequest<'a> {
     pub(super) result: Option<ResultTool<'a>>,
     pub(super) temperature: Option<&'a Value>,
     pub(super) top_p: Option<&'a Value>,
-    pub(super) max_tokens: Option<u64>,
+    max_tokens: Option<u64>,
     pub(super) price: Option<TokenPrice>,
     pub(super) role: Option<&'a str>,
     pub(super) turn: Option<i64>,
@@ -119,6 +119,13 @@ impl<'a> ChatRequest<'a> {
                 .map(|turn| turn.as_int().ok_or_else(|| bad("`turn` is not a whole number")))
                 .transpose()?,
         })
+    }
+}
+
+impl ChatRequest<'_> {
+    /// Returns the maximum tokens of the answer: of the request, which a budget may limit, and of the settings.
+    pub(super) fn max_tokens(&self, configured: Option<u64>) -> Option<u64> {
+        self.max_tokens.into_iter().chain(configured).min()
     }
 }
 

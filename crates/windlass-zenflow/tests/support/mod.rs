@@ -79,6 +79,7 @@ fn step(step: &ZenflowStep, depth: usize, out: &mut String) {
     field(&mut line, "again", number(step.retries.as_ref()));
     field(&mut line, "calls again", number(step.max_retries.as_ref()));
     field(&mut line, "budget", step.budget.as_ref().map(budget));
+    field(&mut line, "accepts", Some(&step.accept).filter(|stops| !stops.is_empty()).map(|stops| format!("{stops:?}")));
     let _ = writeln!(out, "{indent}{line}");
     if let Some(repeat) = &step.repeat {
         let mut line = String::from("loop");
@@ -100,6 +101,7 @@ fn step(step: &ZenflowStep, depth: usize, out: &mut String) {
         }
         field(&mut line, "gives", repeat.output_mode.map(|mode| format!("{:?}", mode.value)));
         field(&mut line, "budget", repeat.budget.as_ref().map(budget));
+        field(&mut line, "unjudged", number(repeat.max_unjudged.as_ref()));
         let _ = writeln!(out, "{indent}  {line}");
         repeat.steps.iter().for_each(|inner| self::step(inner, depth + 2, out));
     }
