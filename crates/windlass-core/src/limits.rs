@@ -136,6 +136,12 @@ limits! {
     max_whole_prompt_bytes: usize = 1_048_576,
     /// Model calls of an agent whose definition specifies no `maxTurns`.
     default_agent_turns: u64 = 50,
+    /// Replies with an invalid result after which an agent is not asked again, if its definition specifies no
+    /// `maxResultAttempts`.
+    default_result_attempts: u64 = 3,
+    /// Turns in a row with the same tool calls and results after which an agent is stalled, if its definition specifies
+    /// no `maxRepeatedCalls`.
+    default_repeated_calls: u64 = 5,
     /// Times that a step's agent is called again because mail has arrived for it.
     max_agent_wakes: u64 = 10,
     /// Tokens of one reply where tokens or money are limited, the definition specifies no number, and the maximum of

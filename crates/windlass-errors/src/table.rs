@@ -323,6 +323,7 @@ pub(crate) static TABLE: &[ErrorCode] = &[
         ["AnswerCutOff", "AnswerRefused", "AnswerFiltered", "AnswerEmpty"]
     ),
     entry!("WND-2535", Error, "judge of a loop gave no verdict too often", ["LoopUnjudged"]),
+    entry!("WND-2536", Error, "agent repeats the same calls", ["AgentStalled"]),
     entry!("WND-2540", Error, "MCP server cannot be reached", ["McpUnreachable"]),
     entry!("WND-2601", Error, "run is quarantined", ["Quarantined"]),
     entry!("WND-2602", Error, "written by a newer version of Windlass", ["NeedsNewer"]),

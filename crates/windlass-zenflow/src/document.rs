@@ -126,6 +126,10 @@ pub struct AgentDefinition {
     pub top_p: Option<Spanned<f64>>,
     /// An object that is a valid JSON Schema (2020-12).
     pub result_schema: Option<Spanned<Value>>,
+    /// `x-windlass`: the number of replies with an invalid result.
+    pub max_result_attempts: Option<Spanned<u64>>,
+    /// `x-windlass`: the number of turns in a row with the same calls and results. 0: any number.
+    pub max_repeated_calls: Option<Spanned<u64>>,
 }
 
 #[derive(Clone, Debug)]
@@ -157,7 +161,7 @@ pub struct ZenflowStep {
     pub accept: Vec<ReplyStop>,
 }
 
-/// A reply of a model that is no complete answer.
+/// The end of an agent's work without a complete answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyStop {
     /// Cut off at its maximum length.
@@ -167,14 +171,17 @@ pub enum ReplyStop {
     /// Withheld by the service.
     Filtered,
     Empty,
+    /// The agent makes the same calls with the same results again and again.
+    Stalled,
 }
 
 impl ReplyStop {
-    pub(crate) const ALL: [(&'static str, ReplyStop); 4] = [
+    pub(crate) const ALL: [(&'static str, ReplyStop); 5] = [
         ("length", ReplyStop::Length),
         ("refusal", ReplyStop::Refusal),
         ("filtered", ReplyStop::Filtered),
         ("empty", ReplyStop::Empty),
+        ("stalled", ReplyStop::Stalled),
     ];
 
     pub(crate) fn name(self) -> &'static str {

@@ -7,6 +7,7 @@ const TEXTS: Record<string, string> = {
   refusal: "refused by the model",
   filtered: "withheld by the model service",
   empty: "empty",
+  stalled: "missing: the agent repeats the same calls",
 };
 
 /** The stop of a step's output, or null if its answer is complete or it has no agent. */

@@ -26,7 +26,7 @@ enum NextAction {
     NoAnswer,
     /// The required result is missing: the next request demands it, and the reply's other calls are not executed.
     Force,
-    /// The required result is still missing after all demands.
+    /// The required result is still missing after all demands, or was wrong too often.
     NoResult,
     /// There are calls, and no turn left to process their answers.
     TurnLimit,
@@ -58,6 +58,8 @@ struct ReplyPolicy {
     tool: Option<Arc<str>>,
     /// The stops that complete the step.
     accept: Vec<Arc<str>>,
+    /// The number of replies with an invalid result after which the agent is not asked again.
+    max_result_attempts: i64,
 }
 
 /// Returns whether this action follows from the reply. False if the model call has failed.
@@ -67,6 +69,7 @@ pub(super) fn next_action_is(config: &Config<'_>) -> Result<CompiledFunction, St
         turns: config.count("turns")?.ok_or("missing `turns`")? as u64,
         tool: config.optional_text("tool")?,
         accept: config.texts("accept")?,
+        max_result_attempts: config.count("result_attempts")?.map_or(i64::MAX, |max| max as i64),
     };
     Ok(Box::new(move |reader| Ok(Value::Bool(!reader.has_failed() && policy.next_action(reader)? == is))))
 }
@@ -97,6 +100,7 @@ impl ReplyPolicy {
             1 if accepted => NextAction::Submitted,
             2.. if accepted => NextAction::Act,
             _ if owed && demand_count >= MAX_RESULT_DEMANDS => NextAction::NoResult,
+            _ if owed && rejections(reader, self.tool.as_ref())? >= self.max_result_attempts => NextAction::NoResult,
             _ if owed && demand_count > 0 => NextAction::Force,
             1.. if reader.visit() < self.turns => NextAction::Act,
             _ if owed => NextAction::Force,
@@ -117,6 +121,20 @@ pub(super) fn demand_count(reader: &mut ScopeReader<'_>) -> Result<i64, EvalErro
 /// Returns the number of demands including the current one.
 pub(super) fn next_demand_count(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| demand_count(reader).map(|times| Value::Int(times.saturating_add(1)))))
+}
+
+/// Returns the number of replies with an invalid result, including the current one.
+fn rejections(reader: &mut ScopeReader<'_>, tool: Option<&Arc<str>>) -> Result<i64, EvalError> {
+    let calls = reply_calls(reader)?;
+    let is_wrong = |tool: &Arc<str>| calls.iter().any(|call| is_call(call, tool) && has_problem(call));
+    let before = reader.own_variable("rejections")?.as_int().unwrap_or(0);
+    Ok(before.saturating_add(i64::from(tool.is_some_and(is_wrong))))
+}
+
+/// Returns the number of replies with an invalid result, including the current one.
+pub(super) fn rejection_count(config: &Config<'_>) -> Result<CompiledFunction, String> {
+    let tool = config.text("tool")?;
+    Ok(Box::new(move |reader| rejections(reader, Some(&tool)).map(Value::Int)))
 }
 
 pub(super) fn reply_calls(reader: &mut ScopeReader<'_>) -> Result<Vec<Value>, EvalError> {

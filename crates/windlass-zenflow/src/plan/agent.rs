@@ -93,6 +93,14 @@ impl<'d> AgentStep<'d> {
         turns.filter(|turns| *turns > 0).unwrap_or(default)
     }
 
+    fn result_attempts(&self, default: u64) -> u64 {
+        self.agent.and_then(|agent| agent.max_result_attempts).map_or(default, |attempts| attempts.value)
+    }
+
+    fn repeated_calls(&self, default: u64) -> u64 {
+        self.agent.and_then(|agent| agent.max_repeated_calls).map_or(default, |turns| turns.value)
+    }
+
     fn system(&self) -> Value {
         let prompt = self.agent.and_then(|agent| agent.prompt.as_ref());
         prompt.map_or(Value::Null, |prompt| Value::from(prompt.as_str()))
@@ -287,6 +295,7 @@ impl Planner<'_> {
                 ("turns", Value::from(step.turns(self.options.limits.default_agent_turns))),
                 ("tool", tool.clone().unwrap_or_default()),
                 ("accept", Value::list(step.accept.iter().map(|stop| Value::from(stop.name())).collect())),
+                ("result_attempts", Value::from(step.result_attempts(self.options.limits.default_result_attempts))),
             ];
             Some(planner.condition("next_action_is", settings, span))
         };
@@ -300,6 +309,7 @@ impl Planner<'_> {
                 span,
             );
             kept.push(set_variable("result", WriteOp::Set, submitted));
+            kept.push(self.count_rejections(span));
         }
         let mut rules = Vec::new();
         if schema.is_some() {
@@ -317,6 +327,7 @@ impl Planner<'_> {
             let writes = vec![
                 set_variable("conversation", WriteOp::Extend, forced),
                 set_variable("demands", WriteOp::Set, demands),
+                self.count_rejections(span),
             ];
             rules.push(rule(is(self, "force"), Directive::Jump(positions.ask), writes));
             let error = [("code", Value::from("NoResult")), ("tool", Value::from(SUBMIT_RESULT))];
@@ -336,6 +347,13 @@ impl Planner<'_> {
         let effect = Effect { reservation: reserves, ..Effect::new("agent_model", request) };
         let retry = call_retry(step.call_retries);
         Task { label: "ask".into(), rules, retry, ..Task::new(Action::Effect(effect)) }
+    }
+
+    /// Counts the replies with an invalid result.
+    fn count_rejections(&mut self, span: Span) -> VariableUpdate {
+        let tool = [("tool", Value::from(SUBMIT_RESULT))];
+        let count = self.agent_expression("rejection_count", tool, ExpressionMode::Value, span);
+        set_variable("rejections", WriteOp::Set, count)
     }
 
     /// Returns the rules for replies that are no answer: the model is asked to continue, or the step ends, as failed
@@ -412,9 +430,39 @@ impl Planner<'_> {
             let finished = self.condition("has_valid_call", [("tool", Value::from(SUBMIT_RESULT))], span);
             rules.push(rule(Some(finished), Directive::Break, append_answers.clone()));
         }
+        let mut continues = append_answers.clone();
+        let turns = step.repeated_calls(self.options.limits.default_repeated_calls);
+        if turns > 0 {
+            rules.push(self.stalled_rule(step, positions, turns, append_answers));
+            let repeats = self.agent_function("repeat_count", span);
+            continues.push(set_variable("repeats", WriteOp::Set, repeats));
+        }
         let ok = self.ok(span);
-        rules.push(rule(Some(ok), Directive::Jump(positions.next), append_answers));
+        rules.push(rule(Some(ok), Directive::Jump(positions.next), continues));
         Task { label: "act".into(), rules, ..Task::new(Action::Node(calls)) }
+    }
+
+    /// Ends a step whose agent makes the same calls with the same results again and again.
+    fn stalled_rule(
+        &mut self,
+        step: &AgentStep<'_>,
+        positions: &TaskPositions,
+        turns: u64,
+        mut writes: Vec<VariableUpdate>,
+    ) -> TaskRule {
+        let (span, settings) = (step.span, [("turns", Value::from(turns))]);
+        let except = step.schema().map_or(Value::Null, |_| Value::from(SUBMIT_RESULT));
+        let stalled = self.condition("is_stalled", settings.iter().cloned().chain([("except", except)]), span);
+        let stop = self.value(Value::from(ReplyStop::Stalled.name()), span);
+        writes.push(set_variable("stop", WriteOp::Set, stop));
+        let ends = match step.accept.contains(&ReplyStop::Stalled) {
+            true => positions.last.map_or(Directive::Break, Directive::Jump),
+            false => {
+                let error = Some(self.agent_expression("stalled_error", settings, ExpressionMode::Value, span));
+                Directive::Fail { status: Status::Failed, error }
+            }
+        };
+        rule(Some(stalled), ends, writes)
     }
 }
 

@@ -34,8 +34,8 @@ const HINTS: &[(&str, &str)] = &[
     ("LoopBudget", BUDGET),
     (
         "NoResult",
-        "describe in the instructions what to pass to `submit_result`, make the resultSchema simpler, or raise maxTurns; \
-         `windlass events RUN` shows what the agent said",
+        "describe in the instructions what to pass to `submit_result`, make the resultSchema simpler, or raise maxTurns or \
+         maxResultAttempts; `windlass events RUN` shows what the agent said",
     ),
     (
         "AnswerCutOff",
@@ -52,6 +52,11 @@ const HINTS: &[(&str, &str)] = &[
     (
         "LoopUnjudged",
         "check what the judge answers: `windlass events RUN`; or raise `maxUnjudged` under x-windlass of the loop",
+    ),
+    (
+        "AgentStalled",
+        "check what the tool answers: `windlass events RUN`; maxRepeatedCalls under x-windlass of the agent sets another \
+         number of turns, 0 any number; or take what there is: x-windlass: {accept: [stalled]}",
     ),
     ("TurnLimit", "raise the agent's maxTurns, or check what it calls: `windlass events RUN`"),
     ("NotAList", "`forEach` needs a list: a literal one, or CEL such as steps.find.result.items"),

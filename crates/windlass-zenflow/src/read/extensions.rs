@@ -8,7 +8,8 @@ use windlass_value::{Map, Value};
 use super::DocumentReader;
 use crate::codes;
 use crate::document::{
-    CallInput, CoordinatorMode, CoordinatorSettings, DefinitionCall, Extensions, ReplyStop, Spanned, ZenflowBudget,
+    AgentDefinition, CallInput, CoordinatorMode, CoordinatorSettings, DefinitionCall, Extensions, ReplyStop, Spanned,
+    ZenflowBudget,
 };
 
 /// The extensions of a step.
@@ -53,7 +54,7 @@ impl DocumentReader<'_> {
     }
 
     /// Reads the extensions of a step: a budget, the stops that it accepts, or a call of another definition.
-    pub(crate) fn step_extensions(&mut self, node: &SyntaxNode) -> StepExtensions {
+    pub(super) fn step_extensions(&mut self, node: &SyntaxNode) -> StepExtensions {
         let Some(mut object) = self.object(node, "`x-windlass`") else { return StepExtensions::default() };
         let extensions = StepExtensions {
             budget: object.take("budget").and_then(|node| self.budget(node)),
@@ -62,6 +63,21 @@ impl DocumentReader<'_> {
         };
         object.finish(codes::UNKNOWN_KEY, "`x-windlass` of a step", &mut self.found);
         extensions
+    }
+
+    /// Reads the extensions of an agent: how often it may be wrong, or do the same again.
+    pub(crate) fn agent_extensions(&mut self, node: &SyntaxNode, agent: &mut AgentDefinition) {
+        let Some(mut object) = self.object(node, "`x-windlass`") else { return };
+        let attempts = object.take("maxResultAttempts");
+        agent.max_result_attempts =
+            attempts.and_then(|node| self.count(node, "maxResultAttempts", 1, codes::VALIDATION));
+        let repeated = object.take("maxRepeatedCalls");
+        agent.max_repeated_calls = repeated.and_then(|node| self.count(node, "maxRepeatedCalls", 0, codes::VALIDATION));
+        object.finish(codes::UNKNOWN_KEY, "`x-windlass` of an agent", &mut self.found);
+        if let Some(attempts) = agent.max_result_attempts.filter(|_| agent.result_schema.is_none()) {
+            let message = "`maxResultAttempts` has no effect: the agent has no `resultSchema`";
+            self.warning(codes::NO_EFFECT, attempts.span, message, "add a `resultSchema`, or remove it");
+        }
     }
 
     /// Reads the stops of replies that complete the step.

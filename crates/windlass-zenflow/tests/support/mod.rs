@@ -30,6 +30,8 @@ fn write(document: &WorkflowDocument, depth: usize, out: &mut String) {
             Some(&agent.disallowed_tools).filter(|tools| !tools.is_empty()).map(|tools| join_texts(tools)),
         );
         field(&mut line, "turns", number(agent.max_turns.as_ref()));
+        field(&mut line, "results", number(agent.max_result_attempts.as_ref()));
+        field(&mut line, "repeats", number(agent.max_repeated_calls.as_ref()));
         field(&mut line, "temperature", agent.temperature.map(|number| number.value.to_string()));
         field(&mut line, "topP", agent.top_p.map(|number| number.value.to_string()));
         field(&mut line, "result", agent.result_schema.as_ref().map(|schema| to_json(&schema.value)));

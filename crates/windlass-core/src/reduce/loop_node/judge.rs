@@ -60,7 +60,7 @@ impl Reducer<'_> {
         let too_often = done_value.is_none() && looping.max_unjudged.is_some_and(|max| body.unjudged > max);
         if too_often && checks.error.is_none() {
             checks.stop = Some(LoopEndReason::Failed);
-            checks.error = Some(unjudged(body.unjudged, outcome.error.as_ref()));
+            checks.error = Some(unjudged(body.unjudged, &verdict));
         }
         self.publish_at(id, EventKind::LoopJudged { iteration: index, done: done_value, verdict });
         self.state.scopes.remove(scope);
@@ -72,10 +72,11 @@ impl Reducer<'_> {
     }
 }
 
-/// The error of a loop whose judge gave no verdict too often, with the reason of the last time.
-fn unjudged(times: u64, last: Option<&ErrorInfo>) -> ErrorInfo {
+/// The error of a loop whose judge gave no verdict too often, with the reason of the last time if the judge failed.
+fn unjudged(times: u64, last: &Value) -> ErrorInfo {
     let times = if times == 1 { "1 iteration has".to_owned() } else { format!("{times} iterations have") };
-    let last = last.map(|error| format!("; the last: {}", error.message)).unwrap_or_default();
+    let why = last.get("error").and_then(|error| error.get("message")).and_then(Value::as_str);
+    let last = why.map(|why| format!("; the last: {why}")).unwrap_or_default();
     let message = format!("{times} no verdict of the judge, more than the loop tolerates{last}");
     ErrorInfo::new("LoopUnjudged", "limit", message)
         .hint("check what the judge answers: `windlass events RUN`; or raise `maxUnjudged`")
