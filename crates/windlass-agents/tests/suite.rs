@@ -5,6 +5,7 @@
 mod calls;
 mod chat;
 mod chat_hostile;
+mod chat_reasoning;
 mod chat_requests;
 mod chat_stops;
 mod common;

@@ -23,6 +23,8 @@ pub(super) struct ModelReply {
     pub(super) stop: Option<StopReason>,
     pub(super) model: Option<String>,
     pub(super) usage: ModelUsage,
+    /// The reasoning state that the service wants to see again.
+    pub(super) state: Option<Map>,
     /// The service's reason for giving up in the middle of its answer.
     pub(super) interrupted: Option<String>,
 }
@@ -34,6 +36,8 @@ pub(super) struct ToolUse {
     pub(super) name: String,
     /// The raw text of the model: JSON, or meant to be.
     pub(super) arguments: String,
+    /// The service's own addition to the call, which is sent back with it.
+    pub(super) extra: Value,
 }
 
 /// The reason why the model stopped.

@@ -40,7 +40,12 @@ pub(super) struct ChatRequest<'a> {
 
 pub(super) enum ChatMessage<'a> {
     User(Vec<MessagePart<'a>>),
-    Assistant { content: &'a str, calls: Vec<PastCall<'a>> },
+    /// The state is the reasoning of a service.
+    Assistant {
+        content: &'a str,
+        calls: Vec<PastCall<'a>>,
+        state: Option<&'a Value>,
+    },
     Results(Vec<PastResult<'a>>),
 }
 
@@ -199,6 +204,7 @@ fn message<'a>(value: &'a Value, path: &str) -> Result<ChatMessage<'a>, ErrorInf
                 .map(|calls| each(calls, &format!("{path}.calls"), past_call))
                 .transpose()?
                 .unwrap_or_default(),
+            state: non_null(map, "state"),
         }),
         "tool" => {
             let results = non_null(map, "results").ok_or_else(|| bad(format!("`{path}` has no `results`")))?;

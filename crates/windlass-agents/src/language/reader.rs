@@ -161,6 +161,12 @@ impl<'a> ScopeReader<'a> {
         self.part(&outcome, "result")
     }
 
+    /// Returns the private state that the ended task's tool wants to see again, without loading it.
+    pub(crate) fn raw_task_state(&self) -> Option<Value> {
+        let outcome = self.scope.local("outcome");
+        outcome.and_then(|outcome| outcome.get("private").cloned()).filter(|state| !state.is_null())
+    }
+
     /// Returns the result of the ended task without loading it.
     pub(crate) fn raw_task_result(&self) -> Value {
         let outcome = self.scope.local("outcome");

@@ -185,6 +185,7 @@ pub(super) fn message_of_reply(reader: &mut ScopeReader<'_>) -> Result<Value, Ev
         };
         message.push(("calls", Value::list(calls.iter().map(plain).collect())));
     }
+    message.extend(reader.raw_task_state().map(|state| ("state", state)));
     Ok(Value::object(message))
 }
 

@@ -5,7 +5,7 @@
 //!   design: [a text, {say: a text, calls: [[bash, {cmd: ls}]]}, {fail: '503'}]
 //!   review: {always: LGTM}
 //!   coordinator: {rules: [{when: in the last message, say: a text}, {say: to all others}]}
-//!   long: [{say: a text, tokens: 1000, stop: length}]
+//!   long: [{say: a text, tokens: 1000, stop: length, state: {any: state}}]
 //! tools: {bash: what it prints, read: {error: refused}, write: {crash: true}}
 //! files: [{path: a.txt, text: hello}]
 //! input: {…}
@@ -198,7 +198,8 @@ fn to_outcome(reply: &Value) -> TaskOutcome {
         ("model", Value::from("scripted")),
         ("usage", usage.clone()),
     ]);
-    TaskOutcome { meta: Value::object([("usage", usage)]), ..TaskOutcome::success(output) }
+    let private = reply.get("state").cloned().unwrap_or_default();
+    TaskOutcome { meta: Value::object([("usage", usage)]), private, ..TaskOutcome::success(output) }
 }
 
 fn to_call(at: usize, call: &Value) -> Value {
