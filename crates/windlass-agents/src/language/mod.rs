@@ -5,9 +5,9 @@
 //!
 //! - `config`: the settings of a source · `reader`: the contents of a scope in workflow terms
 //! - `prompt`: the first message · `judge`: the prompt of a judge · `caps`: maximum lengths of texts
-//! - `reply`: the next action after a model's reply · `stop`: replies that are no answer · `request`: requests to a model · `tool_calls`: tool calls and
-//!   answers
-//! - `repeats`: agents that make no progress · `mail`: messages between agents · `iterations`: results of loop iterations · `outputs`: outputs of steps, loops,
+//! - `reply`: the next action after a model's reply · `stop`: replies that are no answer
+//! - `request`: requests to a model · `tool_calls`: tool calls and answers · `repeats`: agents that make no progress
+//! - `mail`: messages between agents · `iterations`: results of loop iterations · `outputs`: outputs of steps, loops,
 //!   includes and runs
 
 mod caps;
