@@ -12,6 +12,7 @@ mod failure;
 mod openai;
 mod price;
 mod providers;
+mod reasoning;
 mod reply;
 mod request;
 mod schema;
@@ -58,7 +59,8 @@ pub const AGENT_MODEL: ToolInfo = ToolInfo {
     outputs: &[
         field("content", "text", "the text of the reply"),
         field("calls", "array", "{id, name, arguments, problem}: the tool calls"),
-        field("stop", "text", "end, tools, length or refused"),
+        field("stop", "text", "end, tools, length, refusal, filtered or empty"),
+        field("context_full", "boolean", "the reply was cut off because the model's context is full"),
         field("model", "text", "which model has answered"),
         field("usage", "object", "input, output, total, reasoning and cache tokens"),
     ],
@@ -247,9 +249,15 @@ impl ModelToolInner {
         let mut cancelled = call.cancelled.clone();
         let exchanged = exchange.run(self.options.timeout, self.options.deltas, cancelled.wait()).await;
         let outcome = match exchanged {
-            Ok(answer) => {
+            Ok(mut answer) => {
+                let stop = answer.stop_reason();
+                if stop.is_incomplete() {
+                    call.publish.event(&windlass_core::EventKind::AgentStopped { stop: stop.as_str().into() });
+                }
                 let checked = request.result.as_ref().map(|result| result.tool).zip(check);
-                answer.outcome(price, checked, &chosen.redaction).await
+                let private = answer.state.take().map(|state| reasoning::seal_state(&chosen, state));
+                let outcome = answer.outcome(price, checked, &chosen.redaction).await;
+                TaskOutcome { private: private.unwrap_or_default(), ..outcome }
             }
             Err(failed) => failed.outcome(price),
         };

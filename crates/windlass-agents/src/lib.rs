@@ -20,6 +20,7 @@ mod mcp;
 mod permission;
 mod redact;
 mod registry;
+mod reply_limit;
 mod schema;
 mod secrets;
 mod text;

@@ -52,7 +52,7 @@ async fn answers_are_the_same_in_both_protocols() {
                 {"name": "list", "id": "own"}]},
             {"when": {"contains": "silent"}, "calls": [{"name": "read", "arguments": {"path": "x"}}]},
             {"when": {"contains": "long"}, "text": "cut o", "stop": "length"},
-            {"when": {"contains": "bad"}, "text": "I will not.", "stop": "refused"}
+            {"when": {"contains": "bad"}, "text": "I will not.", "stop": "refusal"}
         ]}"#,
     );
     let outcome = ask_in_all_ways(&service, ASK).await;
@@ -78,7 +78,7 @@ async fn answers_are_the_same_in_both_protocols() {
             r#""tools""#,
         ),
         ("long", r#""cut o""#, "[]", r#""length""#),
-        ("bad", r#""I will not.""#, "[]", r#""refused""#),
+        ("bad", r#""I will not.""#, "[]", r#""refusal""#),
     ] {
         let outcome = ask_in_all_ways(&service, &ASK.replace("hello", text)).await;
         let found = (part(&outcome, "content"), part(&outcome, "calls"), part(&outcome, "stop"));

@@ -5,7 +5,9 @@
 mod calls;
 mod chat;
 mod chat_hostile;
+mod chat_reasoning;
 mod chat_requests;
+mod chat_stops;
 mod common;
 mod files;
 mod language;

@@ -209,7 +209,10 @@ pub(crate) fn steps_table(
             .map(|error| text::truncate(&text::one_line(&error.message), MAX_REASON_CHARS))
             .unwrap_or_default();
         let used = text::usage(&step.usage).unwrap_or_default();
-        let more: Vec<String> = [iterations, used, error].into_iter().filter(|part| !part.is_empty()).collect();
+        // The answer of an agent is not complete, and its step accepts that. Otherwise the error says it.
+        let stop = step.output.get("stop").and_then(Value::as_str).filter(|_| error.is_empty());
+        let stop = stop.map(|stop| format!("stop: {}", text::one_line(stop))).unwrap_or_default();
+        let more: Vec<String> = [iterations, used, stop, error].into_iter().filter(|part| !part.is_empty()).collect();
         format!("  {name:<width$}  {padded}  {}", more.join("  ")).trim_end().to_owned()
     };
     Some(steps.iter().map(line).collect::<Vec<_>>().join("\n"))

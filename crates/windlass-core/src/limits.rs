@@ -136,10 +136,19 @@ limits! {
     max_whole_prompt_bytes: usize = 1_048_576,
     /// Model calls of an agent whose definition specifies no `maxTurns`.
     default_agent_turns: u64 = 50,
+    /// Replies with an invalid result after which an agent is not asked again, if its definition specifies no
+    /// `maxResultAttempts`.
+    default_result_attempts: u64 = 3,
+    /// Turns in a row with the same tool calls and results after which an agent is stalled, if its definition specifies
+    /// no `maxRepeatedCalls`.
+    default_repeated_calls: u64 = 5,
     /// Times that a step's agent is called again because mail has arrived for it.
     max_agent_wakes: u64 = 10,
-    /// Tokens of one reply where tokens or money are limited and the definition specifies no number.
-    default_reply_tokens: u64 = 4_096,
+    /// Tokens of one reply where tokens or money are limited, the definition specifies no number, and the maximum of
+    /// the model is unknown.
+    default_reply_tokens: u64 = 16_384,
+    /// Tokens that must be left for a reply where tokens or money are limited; with less left, no call is made.
+    min_reply_tokens: u64 = 256,
     /// Times that a coordinator is called because mail has arrived for it.
     max_coordinator_wakes: u64 = 100,
     /// Model calls of a coordinator each time it is called.

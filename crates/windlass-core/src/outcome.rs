@@ -150,6 +150,10 @@ pub struct TaskOutcome {
     /// headers}`, `pg {code, message}`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub facts: Value,
+    /// State that the tool wants to see again, such as a model's reasoning. It is journaled, rules see it as
+    /// `outcome.private`, and it appears in no event and in no view of the run.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub private: Value,
     /// The task's side outputs. They apply completely, or not at all if the task has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side_outputs: Option<Box<SideOutputs>>,
@@ -327,6 +331,7 @@ impl TaskOutcome {
             meta: Value::Null,
             next_call: None,
             facts: Value::Null,
+            private: Value::Null,
             side_outputs: None,
             suspension: None,
             reused: None,

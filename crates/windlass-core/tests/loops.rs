@@ -571,6 +571,22 @@ fn a_strict_judge_that_fails_fails_the_loop() {
 }
 
 #[test]
+fn iterations_without_a_verdict_can_be_limited() {
+    let program = looped(|b, id| {
+        let items = range(b, 4);
+        let body = b.evaluate(id, "body", r#"{"$iteration": "item"}"#);
+        let judge = Some(b.effect(id, "judge", r#"{"$node": "body"}"#));
+        Loop { judge, max_unjudged: Some(1), ..each(items, 1, body) }
+    });
+    let mut sim = begun(&program);
+    sim.fail("loop[0].judge");
+    sim.succeed("loop[1].judge", json(r#"{"done": false}"#));
+    sim.succeed("loop[2].judge", json("{}"));
+    assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("failed".to_owned(), 3)));
+    assert_eq!(error_code(&sim), "LoopUnjudged");
+}
+
+#[test]
 fn judges_of_concurrent_iterations_are_independent() {
     let program = judged(2);
     let mut sim = begun(&program);

@@ -316,6 +316,14 @@ pub(crate) static TABLE: &[ErrorCode] = &[
     entry!("WND-2531", Error, "agent did not submit its result", ["NoResult"]),
     entry!("WND-2532", Error, "context files cannot be read", ["ContextFiles"]),
     entry!("WND-2533", Error, "tools of agents are configured wrongly", ["BadTools"]),
+    entry!(
+        "WND-2534",
+        Error,
+        "answer of the model is cut off, refused, withheld or empty",
+        ["AnswerCutOff", "AnswerRefused", "AnswerFiltered", "AnswerEmpty"]
+    ),
+    entry!("WND-2535", Error, "judge of a loop gave no verdict too often", ["LoopUnjudged"]),
+    entry!("WND-2536", Error, "agent repeats the same calls", ["AgentStalled"]),
     entry!("WND-2540", Error, "MCP server cannot be reached", ["McpUnreachable"]),
     entry!("WND-2601", Error, "run is quarantined", ["Quarantined"]),
     entry!("WND-2602", Error, "written by a newer version of Windlass", ["NeedsNewer"]),

@@ -298,7 +298,7 @@ fn all_problems_of_a_text_are_reported() {
         [
             ("there is no step `reveiw`", "reveiw"),
             ("there is no variable `unknown`", "unknown"),
-            ("a step has `content`, `result` and `status`, not `contents`", "contents"),
+            ("a step has `content`, `result`, `status` and `stop`, not `contents`", "contents"),
             ("there is no function `lenn`", "lenn"),
             ("`+` does not work between an int and a string", "1 + 'a'"),
         ]

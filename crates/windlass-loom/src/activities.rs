@@ -23,7 +23,7 @@ const NAMES: &[&str] = &["activityName", "activityType", "actorType"];
 
 /// Inputs of a model call.
 const MODEL_INPUTS: &[&str] =
-    &["prompt", "systemPrompt", "messages", "model", "temperature", "topP", "maxTokens", "responseFormat"];
+    &["prompt", "systemPrompt", "messages", "model", "temperature", "topP", "maxTokens", "responseFormat", "accept"];
 
 impl LoomCompiler<'_> {
     pub(crate) fn activity(&mut self, current: &mut CurrentAction, kind: ActionType) -> Option<NodeKind> {

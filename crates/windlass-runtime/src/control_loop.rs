@@ -250,6 +250,7 @@ impl<A: Adapter> ControlLoop<A> {
         match kind {
             TickKind::StepResult { outcome, .. } => {
                 externalize(&mut outcome.output);
+                externalize(&mut outcome.private);
                 if let Value::Map(facts) = &mut outcome.facts {
                     Arc::make_mut(facts).values_mut().for_each(&mut externalize);
                 }

@@ -271,6 +271,7 @@ fn resolve_outcome(store: &dyn StoreRead, mut outcome: TaskOutcome) -> Result<Ta
     };
     resolve_in_place(&mut outcome.output)?;
     resolve_in_place(&mut outcome.facts)?;
+    resolve_in_place(&mut outcome.private)?;
     if let Some(side_outputs) = &mut outcome.side_outputs {
         for sent in &mut side_outputs.sends {
             resolve_in_place(&mut sent.payload)?;

@@ -255,6 +255,22 @@ async fn the_journal_is_paged_tick_by_tick() {
     assert_eq!((&rest["items"][0], &rest["next"]), (&all["items"][1], &json!(null)));
 }
 
+/// A tool's private state is in the journal for the run itself, and in nothing that is shown.
+#[tokio::test]
+async fn the_journal_does_not_show_private_state() {
+    let world = World::new();
+    let definition =
+        json!({ "name": "thinks", "actions": { "a": { "type": "activity", "inputs": { "activityName": "think" } } } });
+    world.register(&definition.to_string()).await;
+    assert_eq!(world.run("thinks", "r1").await["status"], "succeeded");
+    let journal = world.get("/api/v1/runs/r1/journal").await.text();
+    assert!(journal.contains("done") && journal.contains("\"private\""), "{journal}");
+    for path in ["/journal", "/events?limit=1000", "", "/steps"] {
+        let shown = world.get(&format!("/api/v1/runs/r1{path}")).await.text();
+        assert!(!shown.contains("a private thought"), "{path}: {shown}");
+    }
+}
+
 #[tokio::test]
 async fn large_values_are_served_to_readers_of_the_run_that_wrote_them() {
     let limits = Limits::default();

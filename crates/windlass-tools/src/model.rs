@@ -28,6 +28,11 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         field("model", "text", "another model than that of the settings"),
         field("temperature, topP, maxTokens", "number", "as the model's interface has them"),
         field("responseFormat", "object", "a schema that the reply must match"),
+        field(
+            "accept",
+            "array of text",
+            "replies to take although they are no answer: length, refusal, filtered, empty",
+        ),
     ],
     outputs: &[
         field("body", "any", "the reply parsed as JSON if possible, else its text"),
@@ -35,7 +40,12 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         field("model, finishReason", "text", "the model, and the reason why it stopped"),
         field("usage", "object", "promptTokens, completionTokens, totalTokens"),
     ],
-    errors: &[("http", "the service refused"), ("connection", "no reply"), ("timeout", "no complete reply in time")],
+    errors: &[
+        ("http", "the service refused"),
+        ("connection", "no reply"),
+        ("timeout", "no complete reply in time"),
+        ("model", "AnswerCutOff, AnswerRefused, AnswerFiltered, AnswerEmpty: the reply is no answer"),
+    ],
 };
 
 /// The address and the defaults of the model service. The caller reads settings and environment.
@@ -100,6 +110,7 @@ impl Tool for ModelTool {
 impl Inner {
     async fn ask(&self, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
         let question = request::from_input(&call.input, self.default_model.as_deref())?;
+        let accept = request::accepted_stops(&call.input)?;
         let (url, headers) = self.service.as_ref().map_err(Clone::clone)?;
         let request = ConfiguredRequest {
             method: Method::POST,
@@ -111,7 +122,7 @@ impl Inner {
             same_origin_only: true,
         };
         let reply = self.http.send(call, &request).await;
-        Ok(reply::model_outcome(reply.outcome))
+        Ok(reply::model_outcome(reply.outcome, &accept))
     }
 }
 

@@ -176,12 +176,18 @@ impl Redactor {
             error: outcome.error.map(|error| self.redact_error(error)),
             meta: self.redact_value(&outcome.meta),
             facts: self.redact_value(&outcome.facts),
+            private: self.unless_secret(outcome.private),
             next_call: again,
             // Tools that receive secrets have no side outputs and do not suspend.
             side_outputs: None,
             suspension: None,
             reused: None,
         }
+    }
+
+    /// Returns a value that must stay as it is, or null if it contains a secret.
+    fn unless_secret(&self, value: Value) -> Value {
+        if self.redact_value(&value) == value { value } else { Value::Null }
     }
 
     fn redact_error(&self, error: ErrorInfo) -> ErrorInfo {

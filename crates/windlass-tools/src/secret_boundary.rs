@@ -98,7 +98,12 @@ impl Tool for GuardedTool {
                 neutralize_references(redacted.meta),
                 neutralize_references(redacted.facts),
             );
-            TaskOutcome { output, meta, facts, next_call: again, side_outputs, suspension, ..redacted }
+            // Private state must stay as it is. It comes back as an input, so it must contain no reference either.
+            let private = match neutralize_references(redacted.private.clone()) == redacted.private {
+                true => redacted.private,
+                false => Value::Null,
+            };
+            TaskOutcome { output, meta, facts, private, next_call: again, side_outputs, suspension, ..redacted }
         })
     }
 }

@@ -170,12 +170,7 @@ async fn unusable_replies_are_errors() {
         ("null", "BadModelReply", "did not answer with a JSON object"),
         ("{}", "BadModelReply", "no `choices`"),
         (r#"{"choices": []}"#, "BadModelReply", "no `choices`"),
-        (
-            r#"{"choices": [{"message": {"content": null}, "finish_reason": "length"}]}"#,
-            "BadModelReply",
-            "finish reason `length`",
-        ),
-        (r#"{"choices": [{"message": {"refusal": "I will not"}}]}"#, "BadModelReply", "it refuses: I will not"),
+        (r#"{"choices": [{"finish_reason": "stop"}]}"#, "BadModelReply", "no message"),
         (r#"{"error": {"message": "overloaded", "code": 529}}"#, "529", "overloaded"),
         (r#"{"error": {"message": "overloaded"}}"#, "ModelError", "overloaded"),
     ] {
@@ -191,6 +186,42 @@ async fn unusable_replies_are_errors() {
     let parts =
         r#"{"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}}]}"#;
     assert_eq!(part(&ask(&replying(200, parts), r#"{"prompt": "x"}"#).await, "content"), r#""ab""#);
+}
+
+/// A reply that is cut off, refused, withheld or empty is no answer: the call fails, with the reply as its output, unless
+/// it accepts such replies.
+#[tokio::test]
+async fn replies_that_are_no_answer_fail() {
+    for (choice, stop, code, content) in [
+        (r#"{"message": {"content": "half of"}, "finish_reason": "length"}"#, "length", "AnswerCutOff", "half of"),
+        (r#"{"message": {"content": null}, "finish_reason": "length"}"#, "length", "AnswerCutOff", ""),
+        (r#"{"message": {"refusal": "I will not", "content": null}}"#, "refusal", "AnswerRefused", "I will not"),
+        (r#"{"message": {"content": ""}, "finish_reason": "content_filter"}"#, "filtered", "AnswerFiltered", ""),
+        (
+            r#"{"message": {"content": ""}, "finish_reason": "content_filter: RECITATION"}"#,
+            "filtered",
+            "AnswerFiltered",
+            "",
+        ),
+        (r#"{"message": {"content": " "}, "finish_reason": "stop"}"#, "empty", "AnswerEmpty", " "),
+        (r#"{"message": {"content": null}, "finish_reason": "stop"}"#, "empty", "AnswerEmpty", ""),
+    ] {
+        let body = format!(r#"{{"choices": [{choice}], "usage": {{"total_tokens": 9}}}}"#);
+        let outcome = ask(&replying(200, &body), r#"{"prompt": "x"}"#).await;
+        assert_eq!(class(&outcome), (code, "model", true), "{choice}");
+        assert!(error(&outcome).hint.as_ref().unwrap().contains(&format!("accept: [\"{stop}\"]")), "{choice}");
+        assert_eq!(part(&outcome, "content"), format!("{content:?}"), "{choice}");
+        assert_eq!(to_json(&outcome.meta), r#"{"usage":{"tokens":9}}"#, "it was paid for");
+        let accepts = format!(r#"{{"prompt": "x", "accept": ["{stop}"]}}"#);
+        let outcome = ask(&replying(200, &body), &accepts).await;
+        assert!(outcome.error.is_none(), "{choice}: {:?}", outcome.error);
+        assert_eq!(part(&outcome, "content"), format!("{content:?}"), "{choice}");
+    }
+    for accept in ["5", r#"["all"]"#, r#""length""#] {
+        let input = format!(r#"{{"prompt": "x", "accept": {accept}}}"#);
+        let outcome = ask(&replying(200, "{}"), &input).await;
+        assert_eq!(class(&outcome), ("BadModelSetting", "input", false), "{accept}");
+    }
 }
 
 #[tokio::test]

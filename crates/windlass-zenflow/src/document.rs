@@ -126,6 +126,10 @@ pub struct AgentDefinition {
     pub top_p: Option<Spanned<f64>>,
     /// An object that is a valid JSON Schema (2020-12).
     pub result_schema: Option<Spanned<Value>>,
+    /// `x-windlass`: the number of replies with an invalid result.
+    pub max_result_attempts: Option<Spanned<u64>>,
+    /// `x-windlass`: the number of turns in a row with the same calls and results. 0: any number.
+    pub max_repeated_calls: Option<Spanned<u64>>,
 }
 
 #[derive(Clone, Debug)]
@@ -153,6 +157,36 @@ pub struct ZenflowStep {
     pub budget: Option<ZenflowBudget>,
     /// `x-windlass`: the step is a run of another definition.
     pub call: Option<DefinitionCall>,
+    /// `x-windlass`: replies that are no answer and nevertheless complete the step.
+    pub accept: Vec<ReplyStop>,
+}
+
+/// The end of an agent's work without a complete answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyStop {
+    /// Cut off at its maximum length.
+    Length,
+    /// Refused by the model.
+    Refusal,
+    /// Withheld by the service.
+    Filtered,
+    Empty,
+    /// The agent makes the same calls with the same results again and again.
+    Stalled,
+}
+
+impl ReplyStop {
+    pub(crate) const ALL: [(&'static str, ReplyStop); 5] = [
+        ("length", ReplyStop::Length),
+        ("refusal", ReplyStop::Refusal),
+        ("filtered", ReplyStop::Filtered),
+        ("empty", ReplyStop::Empty),
+        ("stalled", ReplyStop::Stalled),
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        ReplyStop::ALL.iter().find(|(_, stop)| *stop == self).map_or("", |(name, _)| name)
+    }
 }
 
 /// A child run of a definition in any dialect.
@@ -174,6 +208,11 @@ pub enum CallInput {
 }
 
 impl ZenflowStep {
+    /// Returns whether an agent does the step itself.
+    pub(crate) fn is_agent(&self) -> bool {
+        self.inner().is_empty() && self.include.is_none() && self.call.is_none()
+    }
+
     /// Returns the steps inside its loop.
     pub(crate) fn inner(&self) -> &[ZenflowStep] {
         self.repeat.as_ref().map_or(&[], |repeat| &repeat.steps)
@@ -200,6 +239,8 @@ pub struct ZenflowLoop {
     pub steps: Vec<ZenflowStep>,
     /// `x-windlass`
     pub budget: Option<ZenflowBudget>,
+    /// `x-windlass`: the number of iterations without a verdict that the loop tolerates.
+    pub max_unjudged: Option<Spanned<u64>>,
 }
 
 #[derive(Clone, Debug)]
@@ -244,7 +285,7 @@ pub struct CelSource {
     pub steps: Vec<String>,
     /// The enclosing loop step, if there is one; in `until` the step of the loop itself.
     pub enclosing_loop: Option<String>,
-    /// The bare names in scope: `iteration`, `item`, `index`, `content`, `result`, `status`, `inputs`.
+    /// The bare names in scope: `iteration`, `item`, `index`, `content`, `result`, `status`, `stop`, `inputs`.
     pub binds: Vec<&'static str>,
 }
 

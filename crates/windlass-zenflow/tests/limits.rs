@@ -37,7 +37,7 @@ fn every_limit_has_an_effect() {
     let with_file = "name: w\nsteps:\n  - {id: a, instructions: Do it., contextFiles: [text.md]}\n";
     let budget = "name: w\nsteps:\n  - {id: a, instructions: Do it., x-windlass: {budget: {tokens: 90000}}}\n";
     type Change = fn(&mut Limits);
-    let table: [(Change, &str, &str); 16] = [
+    let table: [(Change, &str, &str); 19] = [
         (|l| l.max_description_chars = 4, plain, "`limits.max_description_chars`"),
         (|l| l.max_text_file_bytes = 4, from_file, "`limits.max_text_file_bytes`"),
         (|l| l.max_text_file_depth = 1, from_file, "`limits.max_text_file_depth`"),
@@ -46,8 +46,11 @@ fn every_limit_has_an_effect() {
         (|l| l.max_prompt_dependency_bytes = 777_002, plain, "777002"),
         (|l| l.max_whole_prompt_bytes = 777_003, plain, "777003"),
         (|l| l.default_agent_turns = 777_004, plain, "777004"),
+        (|l| l.default_result_attempts = 777_014, plain, "777014"),
+        (|l| l.default_repeated_calls = 777_015, plain, "777015"),
         (|l| l.max_agent_wakes = 777_005, plain, "wakes: 777005"),
         (|l| l.default_reply_tokens = 777_006, budget, "777006"),
+        (|l| l.min_reply_tokens = 777_013, budget, "777013"),
         (|l| l.max_coordinator_wakes = 777_007, plain, "wakes: 777007"),
         (|l| l.max_coordinator_turns = 777_008, plain, "777008"),
         (|l| l.max_coordinator_time = Duration(777_009), plain, "777009"),

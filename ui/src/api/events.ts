@@ -502,6 +502,12 @@ export interface AgentWarningEvent extends Fixed<"agent.warning"> {
   message: string;
 }
 
+/** The reply of an agent's model is no complete answer. The model is asked to continue, or the step ends. */
+export interface AgentStoppedEvent extends Fixed<"agent.stopped"> {
+  /** How the reply ended: `length`, `refusal`, `filtered` or `empty`. */
+  stop: string;
+}
+
 /** A progress message from the coordinator to the user. */
 export interface CoordinatorNarrationEvent extends Fixed<"coordinator.narration"> {
   /** The message. */
@@ -572,6 +578,7 @@ export type EngineEvent =
   | AgentPermissionEvent
   | AgentToolEvent
   | AgentWarningEvent
+  | AgentStoppedEvent
   | CoordinatorNarrationEvent
   | CoordinatorSynthesisEvent
   | CoordinatorFailedEvent

@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
+import type { Json } from "../../src/api";
 import { ago, brief, bytes, count, duration } from "../../src/lib/format";
 import { language, markRange, tokenize } from "../../src/lib/highlight";
 import { enclosingLoop, isWithin, joinPath, pathParts, planPath } from "../../src/lib/paths";
 import { parseRoute, to } from "../../src/lib/router";
 import { panned, ticks, zoomed } from "../../src/lib/timeline";
+import { stopOf, stopText } from "../../src/lib/stop";
 import { amount, money, tokens } from "../../src/lib/usage";
 import { reference } from "../../src/components/json";
 import { isPattern, outermostLoop, patternMatcher } from "../../src/lib/loops";
@@ -218,5 +220,14 @@ describe("a loop", () => {
   });
   it("shows why its judge gave no verdict", () => {
     expect(verdictText({ error: { code: "NoResult", message: "it never called" } })).toBe("no verdict: it never called");
+  });
+});
+
+describe("the stop of an agent", () => {
+  it("is shown only for answers that are not complete", () => {
+    expect(stopOf({ content: "half", result: null, stop: "length" })).toBe("length");
+    expect(stopText("length")).toBe("cut off at its maximum length");
+    const complete: (Json | undefined)[] = [undefined, null, "length", ["length"], { content: "ok" }, { stop: "end" }, { stop: 3 }];
+    for (const output of complete) expect(stopOf(output)).toBeNull();
   });
 });

@@ -4,29 +4,25 @@ use windlass_value::{Map, Value, to_json};
 
 use super::ToolSpec;
 use super::openai::ReplyDelta;
+use super::reasoning::{ContentBlock, ThinkingBlock, blocks_state, open_state};
 use super::reply::{ModelReply, ModelUsage, StopReason, ToolUse, past_arguments};
-use super::request::{ChatMessage, ChatRequest, MessagePart};
+use super::request::{ChatMessage, ChatRequest, MessagePart, PastCall};
 use super::service::ModelEndpoint;
+use crate::reply_limit::max_reply_tokens;
 
 /// The protocol requires a maximum length; all newer models support this one.
 const DEFAULT_MAX_TOKENS: u64 = 16_384;
-/// Older models reject more than their maximum.
-const OLDER_MAX_TOKENS: [(&str, u64); 4] =
-    [("claude-3-5", 8_192), ("claude-3-7", DEFAULT_MAX_TOKENS), ("claude-3-", 4_096), ("claude-2", 4_096)];
 
 pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, tools: &[ToolSpec]) -> Value {
     let mut body = Map::new();
     body.insert("model", chosen.model.as_str());
-    let usual = || {
-        let older = OLDER_MAX_TOKENS.iter().find(|(start, _)| chosen.model.starts_with(start));
-        older.map_or(DEFAULT_MAX_TOKENS, |(_, max)| *max)
-    };
-    let max_tokens = request.max_tokens.or(chosen.max_tokens).unwrap_or_else(usual);
+    let usual = || max_reply_tokens(&chosen.model).unwrap_or(DEFAULT_MAX_TOKENS);
+    let max_tokens = request.max_tokens(chosen.max_tokens).unwrap_or_else(usual);
     body.insert("max_tokens", i64::try_from(max_tokens).unwrap_or(i64::MAX));
     if let Some(system) = request.system {
         body.insert("system", system);
     }
-    body.insert("messages", messages(request));
+    body.insert("messages", messages(chosen, request));
     if !tools.is_empty() {
         body.insert("tools", Value::list(tools.iter().map(tool).collect()));
     }
@@ -45,12 +41,15 @@ pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, to
 }
 
 /// Converts the messages. Tool results have the role `user` here, and roles must alternate.
-fn messages(request: &ChatRequest<'_>) -> Value {
+fn messages(chosen: &ModelEndpoint, request: &ChatRequest<'_>) -> Value {
     let mut messages: Vec<(&str, Vec<Value>)> = Vec::with_capacity(request.messages.len());
     for one in &request.messages {
         let (role, blocks) = match one {
             ChatMessage::User(parts) => ("user", parts.iter().filter_map(part).collect()),
-            ChatMessage::Assistant { content, calls } => ("assistant", assistant(content, calls)),
+            ChatMessage::Assistant { content, calls, state } => {
+                let blocks = open_state(chosen, *state).and_then(|state| state.get("blocks")?.as_list());
+                ("assistant", blocks.map_or_else(|| assistant(content, calls), |blocks| restored(blocks, calls)))
+            }
             ChatMessage::Results(results) => ("user", results.iter().map(result).collect::<Vec<Value>>()),
         };
         // An empty assistant message is left out.
@@ -91,18 +90,33 @@ fn part(part: &MessagePart<'_>) -> Option<Value> {
     }
 }
 
-fn assistant(content: &str, calls: &[super::request::PastCall<'_>]) -> Vec<Value> {
+fn assistant(content: &str, calls: &[PastCall<'_>]) -> Vec<Value> {
     // The service also rejects trailing blanks.
     let spoken_text = Some(content.trim_end()).filter(|text| !text.is_empty()).map(text);
-    let calls = calls.iter().map(|call| {
-        Value::object([
-            ("type", Value::from("tool_use")),
-            ("id", Value::from(call.id)),
-            ("name", Value::from(call.name)),
-            ("input", past_arguments(call.arguments)),
-        ])
-    });
-    spoken_text.into_iter().chain(calls).collect()
+    spoken_text.into_iter().chain(calls.iter().map(past_call)).collect()
+}
+
+fn past_call(call: &PastCall<'_>) -> Value {
+    Value::object([
+        ("type", Value::from("tool_use")),
+        ("id", Value::from(call.id)),
+        ("name", Value::from(call.name)),
+        ("input", past_arguments(call.arguments)),
+    ])
+}
+
+/// Returns the blocks of a reply with reasoning in their order. Calls have the ids under which they are answered.
+fn restored(blocks: &[Value], calls: &[PastCall<'_>]) -> Vec<Value> {
+    let call_of = |block: &Value| {
+        let index = block.get("call").and_then(Value::as_int).and_then(|index| usize::try_from(index).ok());
+        index.and_then(|index| calls.get(index)).map(past_call)
+    };
+    let one = |block: &Value| match (block.get("block"), block.get("text").and_then(Value::as_str)) {
+        (Some(opaque), _) => Some(opaque.clone()),
+        (None, Some(spoken)) => Some(spoken.trim_end()).filter(|spoken| !spoken.is_empty()).map(text),
+        (None, None) => call_of(block),
+    };
+    blocks.iter().filter_map(one).collect()
 }
 
 fn result(result: &super::request::PastResult<'_>) -> Value {
@@ -144,6 +158,8 @@ pub(super) fn parse_reply(body: &Value) -> Result<ModelReply, String> {
 pub(super) struct AnthropicAssembly {
     content: String,
     calls: Vec<(Option<i64>, ToolUse)>,
+    /// All blocks in order, with their index in the stream.
+    blocks: Vec<(Option<i64>, ContentBlock)>,
     stop: Option<StopReason>,
     model: Option<String>,
     usage: UsageCounts,
@@ -220,15 +236,27 @@ impl AnthropicAssembly {
         match field("type") {
             "text" => {
                 self.content.push_str(field("text"));
+                self.blocks.push((index, ContentBlock::Text(field("text").to_owned())));
                 ReplyDelta { text: field("text").to_owned(), ..ReplyDelta::default() }
             }
             "tool_use" => {
                 // In a stream the arguments follow in pieces.
                 let input = block.get("input").filter(|input| !input.as_map().is_some_and(Map::is_empty));
                 let arguments = input.map(to_json).unwrap_or_default();
-                let call = ToolUse { id: field("id").to_owned(), name: field("name").to_owned(), arguments };
+                let call = ToolUse {
+                    id: field("id").to_owned(),
+                    name: field("name").to_owned(),
+                    arguments,
+                    extra: Value::Null,
+                };
+                self.blocks.push((index, ContentBlock::Call(self.calls.len())));
                 self.calls.push((index, call));
                 ReplyDelta::default()
+            }
+            "thinking" | "redacted_thinking" => {
+                let thinking = block.as_map().map(|map| ContentBlock::Thinking(ThinkingBlock::new(map)));
+                self.blocks.extend(thinking.map(|thinking| (index, thinking)));
+                ReplyDelta { reasoning: field("thinking").to_owned(), ..ReplyDelta::default() }
             }
             _ => ReplyDelta::default(),
         }
@@ -239,6 +267,9 @@ impl AnthropicAssembly {
         match field("type") {
             "text_delta" => {
                 self.content.push_str(field("text"));
+                if let Some(ContentBlock::Text(text)) = self.block_at(index) {
+                    text.push_str(field("text"));
+                }
                 ReplyDelta { text: field("text").to_owned(), ..ReplyDelta::default() }
             }
             "input_json_delta" => {
@@ -247,17 +278,35 @@ impl AnthropicAssembly {
                 }
                 ReplyDelta::default()
             }
-            "thinking_delta" => ReplyDelta { reasoning: field("thinking").to_owned(), ..ReplyDelta::default() },
+            "thinking_delta" => {
+                if let Some(ContentBlock::Thinking(block)) = self.block_at(index) {
+                    block.thinking.push_str(field("thinking"));
+                }
+                ReplyDelta { reasoning: field("thinking").to_owned(), ..ReplyDelta::default() }
+            }
+            "signature_delta" => {
+                if let Some(ContentBlock::Thinking(block)) = self.block_at(index) {
+                    block.signature.push_str(field("signature"));
+                }
+                ReplyDelta::default()
+            }
             _ => ReplyDelta::default(),
         }
+    }
+
+    fn block_at(&mut self, index: Option<i64>) -> Option<&mut ContentBlock> {
+        self.blocks.iter_mut().rfind(|(at, _)| *at == index).map(|(_, block)| block)
     }
 
     fn stop(&mut self, reason: Option<&Value>) {
         if let Some(reason) = reason.and_then(Value::as_str) {
             self.stop = Some(match reason {
                 "tool_use" => StopReason::Tools,
-                "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
-                "refusal" => StopReason::Refused,
+                // A paused turn, as of the service's own tools, is as incomplete as a cut one and continues.
+                "max_tokens" | "pause_turn" => StopReason::Length,
+                "model_context_window_exceeded" => StopReason::ContextFull,
+                "refusal" => StopReason::Refusal,
+                // `end_turn`, `stop_sequence`, and those of later versions.
                 _ => StopReason::End,
             });
         }
@@ -270,6 +319,8 @@ impl AnthropicAssembly {
         }
         let usage = self.usage();
         let calls = self.calls.into_iter().map(|(_, call)| call).collect();
-        Some(ModelReply { content: self.content, calls, stop: self.stop, model: self.model, usage })
+        let state = blocks_state(self.blocks.into_iter().map(|(_, block)| block).collect());
+        let AnthropicAssembly { content, stop, model, .. } = self;
+        Some(ModelReply { content, calls, stop, model, usage, state, interrupted: None })
     }
 }

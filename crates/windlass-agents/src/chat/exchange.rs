@@ -173,9 +173,7 @@ impl Exchange<'_> {
             ModelProtocol::Anthropic => anthropic::parse_reply(&body),
         };
         let answer = answer.map_err(|problem| failure::bad_reply(self.endpoint, &problem))?;
-        if answer.is_empty() {
-            return Err(ModelFailure { usage: answer.usage, ..failure::empty_reply(self.endpoint).into() });
-        }
+        let answer = complete(self.endpoint, answer)?;
         deltas.push(&answer.content, false, Instant::now());
         deltas.flush(true, Instant::now());
         Ok(answer)
@@ -304,14 +302,12 @@ impl<'a> StreamReader<'a> {
             self.event(&event, deltas)?;
         }
         deltas.flush(true, Instant::now());
-        let (broken, empty) =
-            (self.failed(failure::truncated(self.endpoint)), self.failed(failure::empty_reply(self.endpoint)));
+        let (endpoint, broken) = (self.endpoint, self.failed(failure::truncated(self.endpoint)));
         let answer = match self.assembly {
             ReplyAssembly::OpenAi(assembly) => assembly.finish(),
             ReplyAssembly::Anthropic(assembly) => assembly.finish(),
         };
-        let answer = answer.ok_or(broken)?;
-        if answer.is_empty() { Err(empty) } else { Ok(answer) }
+        complete(endpoint, answer.ok_or(broken)?)
     }
 
     fn finish_broken(self, error: ErrorInfo, deltas: &mut DeltaBuffer<'_>) -> Result<ModelReply, ModelFailure> {
@@ -323,6 +319,16 @@ impl<'a> StreamReader<'a> {
             ReplyAssembly::OpenAi(assembly) => assembly.finish(),
             ReplyAssembly::Anthropic(assembly) => assembly.finish(),
         };
-        answer.filter(|answer| !answer.is_empty()).ok_or(broken)
+        answer.filter(|answer| !answer.is_empty() && answer.interrupted.is_none()).ok_or(broken)
     }
+}
+
+/// Rejects a reply that is no answer, or that the service gave up.
+fn complete(endpoint: &ModelEndpoint, answer: ModelReply) -> Result<ModelReply, ModelFailure> {
+    let error = match &answer.interrupted {
+        Some(reason) => failure::interrupted(endpoint, reason),
+        None if answer.is_empty() => failure::empty_reply(endpoint),
+        None => return Ok(answer),
+    };
+    Err(ModelFailure { usage: answer.usage, ..error.into() })
 }

@@ -165,11 +165,19 @@ fn hint(chosen: &ModelEndpoint, status: u16, service_error: &ServiceError) -> Op
             Some("the account has no credit left".to_owned())
         }
         429 => Some("too many requests; the call is retried when the service allows".to_owned()),
+        400 | 422 if names_max_tokens(&service_error.message) => Some(format!(
+            "the budget leaves more than the model may answer: set `reply` in the budget, or `max_tokens` under \
+             `[models.{provider}]` in windlass.toml, to the model's maximum"
+        )),
         400 | 422 if service_error.message.contains("stream_options") => {
             Some(format!("`stream_usage = false` under `[models.{provider}]` in windlass.toml leaves it out"))
         }
         _ => None,
     }
+}
+
+fn names_max_tokens(message: &str) -> bool {
+    ["max_tokens", "max_completion_tokens"].iter().any(|name| message.contains(name))
 }
 
 /// The error for a reply that is no answer.
@@ -189,6 +197,14 @@ pub(super) fn not_json(chosen: &ModelEndpoint, body: &[u8]) -> ErrorInfo {
 /// The error for a complete reply without content.
 pub(super) fn empty_reply(chosen: &ModelEndpoint) -> ErrorInfo {
     bad_reply(chosen, "sent a reply without an answer: no text, no call, no reason to stop")
+}
+
+/// The error for a service that gave up in the middle of its answer; it can usually be called again.
+pub(super) fn interrupted(chosen: &ModelEndpoint, reason: &str) -> ErrorInfo {
+    let reason = one_line(chosen, reason, MAX_EXCERPT_CHARS);
+    let message =
+        format!("{} gave up in the middle of its answer (finish reason `{reason}`)", describe_service(chosen));
+    ErrorInfo::new("500", "http", message).replied()
 }
 
 /// The error for a requested retry delay that is longer than a step should wait.

@@ -3,8 +3,11 @@
 use windlass_value::{Map, Value, to_json};
 
 use super::ToolSpec;
+use super::reasoning::{
+    REASONING_CONTENT, ReasoningFields, extra_of_call, has_reasoning_content, open_state, restore_fields,
+};
 use super::reply::{ModelReply, ModelUsage, StopReason, ToolUse, past_arguments};
-use super::request::{ChatMessage, ChatRequest, MessagePart};
+use super::request::{ChatMessage, ChatRequest, MessagePart, PastCall};
 use super::service::ModelEndpoint;
 
 pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, tools: &[ToolSpec]) -> Value {
@@ -12,8 +15,12 @@ pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, to
     body.insert("model", chosen.model.as_str());
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     messages.extend(request.system.map(|text| message("system", text.into())));
+    let wants_reasoning = request.messages.iter().any(|message| match message {
+        ChatMessage::Assistant { state, .. } => has_reasoning_content(open_state(chosen, *state)),
+        ChatMessage::User(_) | ChatMessage::Results(_) => false,
+    });
     for one in &request.messages {
-        add_message(&mut messages, one);
+        add_message(&mut messages, one, chosen, wants_reasoning);
     }
     body.insert("messages", Value::list(messages));
     if !tools.is_empty() {
@@ -28,7 +35,7 @@ pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, to
             body.insert(name, value.clone());
         }
     }
-    if let Some(max_tokens) = request.max_tokens.or(chosen.max_tokens) {
+    if let Some(max_tokens) = request.max_tokens(chosen.max_tokens) {
         let name = if chosen.quirks.uses_max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
         body.insert(name, i64::try_from(max_tokens).unwrap_or(i64::MAX));
     }
@@ -45,24 +52,25 @@ fn message(role: &str, content: Value) -> Value {
     Value::object([("role", Value::from(role)), ("content", content)])
 }
 
-fn add_message(messages: &mut Vec<Value>, one: &ChatMessage<'_>) {
+fn add_message(messages: &mut Vec<Value>, one: &ChatMessage<'_>, chosen: &ModelEndpoint, wants_reasoning: bool) {
     match one {
         ChatMessage::User(parts) => match parts.as_slice() {
             [MessagePart::Text(text)] => messages.push(message("user", (*text).into())),
             parts => messages.push(message("user", Value::list(parts.iter().map(part).collect()))),
         },
-        ChatMessage::Assistant { content, calls } => {
+        ChatMessage::Assistant { content, calls, state } => {
+            let state = open_state(chosen, *state);
             let mut map = Map::new();
             map.insert("role", "assistant");
             // With calls, missing text is null, not empty.
             let none = content.is_empty() && !calls.is_empty();
             map.insert("content", if none { Value::Null } else { Value::from(*content) });
+            if wants_reasoning && !calls.is_empty() {
+                map.insert(REASONING_CONTENT, "");
+            }
+            restore_fields(chosen, state, !calls.is_empty(), &mut map);
             if !calls.is_empty() {
-                let calls = calls.iter().map(|call| {
-                    let arguments = to_json(&past_arguments(call.arguments));
-                    let function = Value::object([("name", Value::from(call.name)), ("arguments", arguments.into())]);
-                    Value::object([("id", Value::from(call.id)), ("type", "function".into()), ("function", function)])
-                });
+                let calls = calls.iter().enumerate().map(|(index, call)| past_call(call, extra_of_call(state, index)));
                 map.insert("tool_calls", Value::list(calls.collect()));
             }
             messages.push(Value::map(map));
@@ -73,6 +81,13 @@ fn add_message(messages: &mut Vec<Value>, one: &ChatMessage<'_>) {
             }))
         }
     }
+}
+
+fn past_call(call: &PastCall<'_>, extra: Option<&Value>) -> Value {
+    let arguments = to_json(&past_arguments(call.arguments));
+    let function = Value::object([("name", Value::from(call.name)), ("arguments", arguments.into())]);
+    let own = [("id", Value::from(call.id)), ("type", "function".into()), ("function", function)];
+    Value::object(own.into_iter().chain(extra.map(|extra| ("extra_content", extra.clone()))))
 }
 
 fn part(part: &MessagePart<'_>) -> Value {
@@ -125,6 +140,9 @@ pub(super) struct OpenAiAssembly {
     model: Option<String>,
     usage: ModelUsage,
     is_done: bool,
+    reasoning: ReasoningFields,
+    /// The reason why the service gave up.
+    interrupted: Option<String>,
 }
 
 /// The text that a chunk adds to the published output.
@@ -166,16 +184,16 @@ impl OpenAiAssembly {
         let text = text_of(delta.get("content"));
         self.content.push_str(&text);
         self.refusal.push_str(&text_of(delta.get("refusal")));
+        self.reasoning.push(delta);
         for call in delta.get("tool_calls").and_then(Value::as_list).unwrap_or_default() {
             self.call(call);
         }
         if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
-            self.stop = Some(match reason {
-                "tool_calls" | "function_call" => StopReason::Tools,
-                "length" => StopReason::Length,
-                "content_filter" => StopReason::Refused,
-                _ => StopReason::End,
-            });
+            match reason {
+                // The service gave up in the middle: some report it here, with the status of a success.
+                "error" | "insufficient_system_resource" | "abort" => self.interrupted = Some(reason.to_owned()),
+                reason => self.stop = Some(stop_reason(reason)),
+            }
         }
         let reasoning = text_of(delta.get("reasoning_content").or_else(|| delta.get("reasoning")));
         ReplyDelta { text, reasoning }
@@ -204,6 +222,9 @@ impl OpenAiAssembly {
         if call.name.is_empty() {
             name.clone_into(&mut call.name);
         }
+        if let Some(extra) = piece.get("extra_content").filter(|extra| !extra.is_null()) {
+            call.extra = extra.clone();
+        }
         match function.get("arguments") {
             Some(Value::Str(text)) => call.arguments.push_str(text),
             // Some services send an object instead of a text.
@@ -214,14 +235,29 @@ impl OpenAiAssembly {
 
     /// Returns `None` if the reply is not complete.
     pub(super) fn finish(self) -> Option<ModelReply> {
-        if self.stop.is_none() && !self.is_done {
+        if self.stop.is_none() && self.interrupted.is_none() && !self.is_done {
             return None;
         }
         let refused = !self.refusal.is_empty();
-        let stop = if refused { Some(StopReason::Refused) } else { self.stop };
+        let stop = if refused { Some(StopReason::Refusal) } else { self.stop };
         let content = if refused && self.content.is_empty() { self.refusal } else { self.content };
-        let calls = self.calls.into_iter().map(|(_, call)| call).collect();
-        Some(ModelReply { content, calls, stop, model: self.model, usage: self.usage })
+        let calls: Vec<ToolUse> = self.calls.into_iter().map(|(_, call)| call).collect();
+        let state = self.reasoning.into_state(calls.iter().map(|call| call.extra.clone()).collect());
+        let OpenAiAssembly { model, usage, interrupted, .. } = self;
+        Some(ModelReply { content, calls, stop, model, usage, state, interrupted })
+    }
+}
+
+/// Converts a finish reason. Google appends the details to it: `content_filter: RECITATION`. Unknown reasons are
+/// those of complete replies: `stop`, `eos`, `end_turn`.
+fn stop_reason(reason: &str) -> StopReason {
+    match reason.split(':').next().unwrap_or_default() {
+        "tool_calls" | "function_call" => StopReason::Tools,
+        "length" | "max_tokens" => StopReason::Length,
+        "model_length" => StopReason::ContextFull,
+        "content_filter" | "safety" | "guardrail_intervened" => StopReason::Filtered,
+        "refusal" => StopReason::Refusal,
+        _ => StopReason::End,
     }
 }
 

@@ -23,6 +23,10 @@ pub(super) struct ModelReply {
     pub(super) stop: Option<StopReason>,
     pub(super) model: Option<String>,
     pub(super) usage: ModelUsage,
+    /// The reasoning state that the service wants to see again.
+    pub(super) state: Option<Map>,
+    /// The service's reason for giving up in the middle of its answer.
+    pub(super) interrupted: Option<String>,
 }
 
 /// A tool call of the model.
@@ -32,24 +36,46 @@ pub(super) struct ToolUse {
     pub(super) name: String,
     /// The raw text of the model: JSON, or meant to be.
     pub(super) arguments: String,
+    /// The service's own addition to the call, which is sent back with it.
+    pub(super) extra: Value,
 }
 
+/// The reason why the model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StopReason {
     End,
     Tools,
+    /// The reply was cut off at its maximum number of tokens.
     Length,
-    Refused,
+    /// The reply was cut off because the model's context is full: there is no room to continue.
+    ContextFull,
+    /// The model refuses.
+    Refusal,
+    /// The service withholds the reply, or the rest of it.
+    Filtered,
+    /// The reply is complete and has neither text nor calls.
+    Empty,
 }
 
 impl StopReason {
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             StopReason::End => "end",
             StopReason::Tools => "tools",
-            StopReason::Length => "length",
-            StopReason::Refused => "refused",
+            StopReason::Length | StopReason::ContextFull => "length",
+            StopReason::Refusal => "refusal",
+            StopReason::Filtered => "filtered",
+            StopReason::Empty => "empty",
         }
+    }
+
+    /// Returns whether the reply is no complete answer.
+    pub(super) fn is_incomplete(self) -> bool {
+        !matches!(self, StopReason::End | StopReason::Tools)
+    }
+
+    fn is_cut(self) -> bool {
+        matches!(self, StopReason::Length | StopReason::ContextFull)
     }
 }
 
@@ -146,6 +172,18 @@ impl ModelReply {
         ModelReply { usage, ..self }
     }
 
+    /// Returns the stop reason: as the service reports it, unless the reply itself shows another. Not every service
+    /// reports tool calls, and none reports that a reply is empty.
+    pub(super) fn stop_reason(&self) -> StopReason {
+        let stop = self.stop.unwrap_or(StopReason::End);
+        match (stop, self.calls.is_empty()) {
+            (StopReason::End | StopReason::Tools, false) => StopReason::Tools,
+            (StopReason::End | StopReason::Tools, true) if self.content.trim().is_empty() => StopReason::Empty,
+            (StopReason::Tools, true) => StopReason::End,
+            (stop, _) => stop,
+        }
+    }
+
     /// Converts the reply to an outcome. `checked` is the tool whose arguments must fit a schema.
     pub(super) async fn outcome(
         self,
@@ -153,16 +191,15 @@ impl ModelReply {
         checked: Option<(&str, ResultSchema)>,
         redaction: &Redactor,
     ) -> TaskOutcome {
-        let stop = self.stop.unwrap_or(StopReason::End);
-        // Not every service reports tool calls as the stop reason.
-        let stop = if stop == StopReason::End && !self.calls.is_empty() { StopReason::Tools } else { stop };
-        let usage = self.usage;
+        let stop = self.stop_reason();
+        let (usage, last) = (self.usage, self.calls.len().saturating_sub(1));
         let mut used_ids = BTreeSet::new();
         let mut calls = Vec::with_capacity(self.calls.len());
         for (index, call) in self.calls.into_iter().enumerate() {
             let id = unique_id(call.id, index, &mut used_ids);
             // Redacted first because problems quote a part of the arguments: half of a secret is still a secret.
-            let (arguments, mut problem) = parse_arguments(&redaction.redact_text(&call.arguments), stop);
+            let is_cut = stop.is_cut() && index == last;
+            let (arguments, mut problem) = parse_arguments(&redaction.redact_text(&call.arguments), is_cut);
             if let Some((_, schema)) = checked.as_ref().filter(|(tool, _)| problem.is_none() && *tool == call.name) {
                 problem = schema.check(&arguments).await;
             }
@@ -177,6 +214,9 @@ impl ModelReply {
         output.insert("content", self.content);
         output.insert("calls", Value::list(calls));
         output.insert("stop", stop.as_str());
+        if stop == StopReason::ContextFull {
+            output.insert("context_full", true);
+        }
         output.insert("model", self.model);
         let mut usage_entries = usage.entries();
         if usage.estimated {
@@ -201,12 +241,14 @@ fn unique_id(id: String, index: usize, used_ids: &mut BTreeSet<String>) -> Strin
     free
 }
 
-/// Parses the arguments. Invalid arguments are returned as text, with a description of the problem.
-fn parse_arguments(raw: &str, stop: StopReason) -> (Value, Option<String>) {
+/// Parses the arguments. Invalid arguments are returned as text, with a description of the problem. Of the call at
+/// which a reply was cut off, missing arguments are invalid, too.
+fn parse_arguments(raw: &str, is_cut: bool) -> (Value, Option<String>) {
+    let cut = if is_cut { "; the answer was cut off at its maximum number of tokens" } else { "" };
     if raw.trim().is_empty() {
-        return (Value::map(Map::new()), None);
+        let problem = is_cut.then(|| format!("the arguments are missing{cut}"));
+        return (Value::map(Map::new()), problem);
     }
-    let cut = if stop == StopReason::Length { "; the answer was cut off at its maximum number of tokens" } else { "" };
     let kept = || Value::from(raw.chars().take(MAX_RAW_CHARS).collect::<String>());
     match parse_json(raw) {
         Ok(value @ Value::Map(_)) => (value, None),

@@ -32,7 +32,7 @@ pub(super) struct ChatRequest<'a> {
     pub(super) result: Option<ResultTool<'a>>,
     pub(super) temperature: Option<&'a Value>,
     pub(super) top_p: Option<&'a Value>,
-    pub(super) max_tokens: Option<u64>,
+    max_tokens: Option<u64>,
     pub(super) price: Option<TokenPrice>,
     pub(super) role: Option<&'a str>,
     pub(super) turn: Option<i64>,
@@ -40,7 +40,12 @@ pub(super) struct ChatRequest<'a> {
 
 pub(super) enum ChatMessage<'a> {
     User(Vec<MessagePart<'a>>),
-    Assistant { content: &'a str, calls: Vec<PastCall<'a>> },
+    /// The state is the reasoning of a service.
+    Assistant {
+        content: &'a str,
+        calls: Vec<PastCall<'a>>,
+        state: Option<&'a Value>,
+    },
     Results(Vec<PastResult<'a>>),
 }
 
@@ -122,6 +127,13 @@ impl<'a> ChatRequest<'a> {
     }
 }
 
+impl ChatRequest<'_> {
+    /// Returns the maximum tokens of the answer: of the request, which a budget may limit, and of the settings.
+    pub(super) fn max_tokens(&self, configured: Option<u64>) -> Option<u64> {
+        self.max_tokens.into_iter().chain(configured).min()
+    }
+}
+
 pub(super) fn bad(message: impl Into<String>) -> ErrorInfo {
     ErrorInfo::new("BadModelInput", "input", message.into())
 }
@@ -192,6 +204,7 @@ fn message<'a>(value: &'a Value, path: &str) -> Result<ChatMessage<'a>, ErrorInf
                 .map(|calls| each(calls, &format!("{path}.calls"), past_call))
                 .transpose()?
                 .unwrap_or_default(),
+            state: non_null(map, "state"),
         }),
         "tool" => {
             let results = non_null(map, "results").ok_or_else(|| bad(format!("`{path}` has no `results`")))?;

@@ -12,7 +12,7 @@ use super::reader::{EndedStep, ScopeReader};
 /// The separator between iterations in a text of all of them.
 pub(super) const ITERATION_SEPARATOR: &str = "\n\n---\n\n";
 
-/// The output of an iteration: `{content, result, status}`, and `steps` if the body has steps.
+/// The output of an iteration: `{content, result, status, stop?}`, and `steps` if the body has steps.
 pub(super) fn iteration_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let steps = config.texts("steps")?;
     Ok(Box::new(move |reader| match steps.is_empty() {
@@ -24,11 +24,14 @@ pub(super) fn iteration_output(config: &Config<'_>) -> Result<CompiledFunction, 
 fn single_step_output(reader: &mut ScopeReader<'_>) -> Result<Value, EvalError> {
     let status = if reader.has_failed() { "failed" } else { "completed" };
     let given = reader.task_result()?;
-    Ok(Value::object([
-        ("content", Value::Str(reader.text(&given, "content")?)),
-        ("result", reader.part(&given, "result")?),
-        ("status", Value::from(status)),
-    ]))
+    let step = EndedStep {
+        status,
+        content: reader.text(&given, "content")?,
+        result: reader.part(&given, "result")?,
+        stop: reader.part(&given, "stop")?,
+        usage: Value::Null,
+    };
+    Ok(step_value(&step))
 }
 
 /// Content and result are those of the last completed step in document order.
@@ -43,20 +46,23 @@ fn steps_output(reader: &mut ScopeReader<'_>, ids: &[Arc<str>]) -> Result<Value,
             last = ended;
         }
     }
-    Ok(Value::object([
+    let stop = last.stop_entry();
+    let entries = [
         ("content", Value::Str(last.content)),
         ("result", last.result),
         ("status", Value::from(status)),
         ("steps", Value::map(steps)),
-    ]))
+    ];
+    Ok(Value::object(entries.into_iter().chain(stop)))
 }
 
 fn step_value(ended: &EndedStep) -> Value {
-    Value::object([
+    let entries = [
         ("content", Value::Str(ended.content.clone())),
         ("result", ended.result.clone()),
         ("status", Value::from(ended.status)),
-    ])
+    ];
+    Value::object(entries.into_iter().chain(ended.stop_entry()))
 }
 
 /// The history entry of an iteration, for the judge and for a text of all iterations.
@@ -207,12 +213,14 @@ pub(super) fn iteration_entry(config: &Config<'_>) -> Result<CompiledFunction, S
             .map_or((0, Value::Null), |iteration| (iteration.iteration_index, iteration.item.clone()));
         let good = reader.local("status")?.as_str() == Some("success");
         let output = reader.local("output")?;
-        Ok(Value::object([
+        let stop = reader.part(&output, "stop")?;
+        let entries = [
             ("id", Value::from(format!("{name}[{index}]"))),
             ("index", Value::from(index)),
             ("item", item),
             ("content", Value::Str(reader.text(&output, "content")?)),
             ("status", Value::from(if good { "completed" } else { "failed" })),
-        ]))
+        ];
+        Ok(Value::object(entries.into_iter().chain((!stop.is_null()).then_some(("stop", stop)))))
     }))
 }

@@ -5,8 +5,8 @@
 //!
 //! - `config`: the settings of a source · `reader`: the contents of a scope in workflow terms
 //! - `prompt`: the first message · `judge`: the prompt of a judge · `caps`: maximum lengths of texts
-//! - `reply`: the next action after a model's reply · `request`: requests to a model · `tool_calls`: tool calls and
-//!   answers
+//! - `reply`: the next action after a model's reply · `stop`: replies that are no answer
+//! - `request`: requests to a model · `tool_calls`: tool calls and answers · `repeats`: agents that make no progress
 //! - `mail`: messages between agents · `iterations`: results of loop iterations · `outputs`: outputs of steps, loops,
 //!   includes and runs
 
@@ -18,8 +18,10 @@ mod mail;
 mod outputs;
 mod prompt;
 mod reader;
+mod repeats;
 mod reply;
 mod request;
+mod stop;
 mod tool_calls;
 
 use windlass_value::{CompileError, EvalError, EvalScope, Expression, ExpressionMode, Language, Meter, Value};
@@ -52,6 +54,14 @@ const FUNCTIONS: &[(&str, FunctionCompiler)] = &[
     ("demand_result", reply::demand_result),
     ("missing_result_error", reply::missing_result_error),
     ("next_demand_count", reply::next_demand_count),
+    ("rejection_count", reply::rejection_count),
+    ("repeat_count", repeats::repeat_count),
+    ("is_stalled", repeats::is_stalled),
+    ("stalled_error", repeats::stalled_error),
+    ("next_continuation", stop::next_continuation),
+    ("continue_reply", stop::continue_reply),
+    ("stop_name", stop::stop_name),
+    ("no_answer_error", stop::no_answer_error),
     ("calls", tool_calls::calls),
     ("pending_calls", tool_calls::pending_calls),
     ("is_call_of", tool_calls::is_call_of),

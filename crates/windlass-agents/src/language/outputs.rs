@@ -12,25 +12,27 @@ use super::reader::{EndedStep, ScopeReader};
 /// The separator between the texts of an agent's turns.
 const PARAGRAPH: &str = "\n\n";
 
-/// The output of an agent: `{content, result}`.
+/// The output of an agent: `{content, result, stop?}`.
 pub(super) fn agent_output(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
-        let (content, result) = match reader.own_variable("cancelled")?.as_bool() {
-            Some(true) => ("cancelled".to_owned(), Value::Null),
-            _ => (agent_text(reader)?, reader.own_variable("result")?),
-        };
-        Ok(output(Value::from(content), result))
+        if reader.own_variable("cancelled")?.as_bool() == Some(true) {
+            return Ok(output(Value::from("cancelled"), Value::Null, &Value::Null));
+        }
+        let stop = reader.own_variable("stop")?;
+        Ok(output(Value::from(agent_text(reader)?), reader.own_variable("result")?, &stop))
     }))
 }
 
-fn output(content: Value, result: Value) -> Value {
-    Value::object([("content", content), ("result", result)])
+/// Builds an output. `stop` is part of it only if the agent's last reply was no complete answer.
+fn output(content: Value, result: Value, stop: &Value) -> Value {
+    let stop = (!stop.is_null()).then(|| ("stop", stop.clone()));
+    Value::object([("content", content), ("result", result)].into_iter().chain(stop))
 }
 
 /// Returns the texts of all turns of the agent.
 fn agent_text(reader: &mut ScopeReader<'_>) -> Result<String, EvalError> {
     let conversation = reader.own_variable("conversation")?;
-    let mut text = String::new();
+    let (mut text, mut is_cut) = (String::new(), false);
     for message in reader.list(&conversation)? {
         if message.get("role").and_then(Value::as_str) != Some("assistant") {
             continue;
@@ -40,10 +42,11 @@ fn agent_text(reader: &mut ScopeReader<'_>) -> Result<String, EvalError> {
             continue;
         }
         reader.pay(content.len())?;
-        if !text.is_empty() {
+        if !text.is_empty() && !is_cut {
             text.push_str(PARAGRAPH);
         }
         text.push_str(&content);
+        is_cut = message.get("cut").and_then(Value::as_bool) == Some(true);
     }
     Ok(text)
 }
@@ -75,7 +78,7 @@ pub(super) fn for_each_output(config: &Config<'_>) -> Result<CompiledFunction, S
             true => Value::from(contents.join(ITERATION_SEPARATOR)),
             false => contents.pop().map_or(Value::from(""), Value::Str),
         };
-        Ok(output(content, Value::object([("iterations", Value::list(iterations))])))
+        Ok(output(content, Value::object([("iterations", Value::list(iterations))]), &Value::Null))
     }))
 }
 
@@ -115,7 +118,8 @@ pub(super) fn repeat_output(config: &Config<'_>) -> Result<CompiledFunction, Str
             }
             false => Value::Str(reader.text(&last, "content")?),
         };
-        Ok(output(content, reader.part(&last, "result")?))
+        let stop = reader.part(&last, "stop")?;
+        Ok(output(content, reader.part(&last, "result")?, &stop))
     }))
 }
 
@@ -128,9 +132,8 @@ pub(super) fn include_output(config: &Config<'_>) -> Result<CompiledFunction, St
         let mut last = EndedStep::default();
         for id in &steps {
             let ended = ended_or_cancelled(reader, id)?;
-            let inner_step =
-                Value::object([("content", Value::Str(ended.content.clone())), ("status", Value::from(ended.status))]);
-            inner.insert(format!("{name}.{id}"), inner_step);
+            let inner_step = [("content", Value::Str(ended.content.clone())), ("status", Value::from(ended.status))];
+            inner.insert(format!("{name}.{id}"), Value::object(inner_step.into_iter().chain(ended.stop_entry())));
             if ended.is_completed() {
                 last = ended;
             }
@@ -141,7 +144,7 @@ pub(super) fn include_output(config: &Config<'_>) -> Result<CompiledFunction, St
             other => Map::from_iter([("value", other.clone())]),
         };
         result.insert("innerSteps", Value::map(inner));
-        Ok(output(Value::Str(last.content), Value::map(result)))
+        Ok(output(Value::Str(last.content), Value::map(result), &last.stop))
     }))
 }
 
@@ -155,7 +158,7 @@ pub(super) fn call_output(config: &Config<'_>) -> Result<CompiledFunction, Strin
             Value::Str(text) => Value::Str(text),
             other => Value::from(reader.json(&other)?),
         };
-        Ok(output(content, given))
+        Ok(output(content, given, &Value::Null))
     }))
 }
 
@@ -176,11 +179,13 @@ pub(super) fn run_output(config: &Config<'_>) -> Result<CompiledFunction, String
             completed |= ended.is_completed();
             bad |= matches!(ended.status, "failed" | "cancelled");
             add_up(&mut used, &ended.usage);
+            let stop = ended.stop_entry();
             let mut entry = vec![
                 ("status", Value::from(ended.status)),
                 ("content", Value::Str(ended.content)),
                 ("result", ended.result),
             ];
+            entry.extend(stop);
             entry.extend((!ended.usage.is_null()).then_some(("usage", ended.usage)));
             steps.insert(id.clone(), Value::object(entry));
         }

@@ -21,12 +21,19 @@ pub(super) struct EndedStep {
     pub content: Arc<str>,
     /// Null if there is none.
     pub result: Value,
+    /// How its agent's last reply ended; null if that was a complete answer.
+    pub stop: Value,
     pub usage: Value,
 }
 
 impl EndedStep {
     pub(crate) fn is_completed(&self) -> bool {
         self.status == "completed"
+    }
+
+    /// Returns the entry of an output that says how the agent stopped.
+    pub(crate) fn stop_entry(&self) -> Option<(&'static str, Value)> {
+        (!self.stop.is_null()).then(|| ("stop", self.stop.clone()))
     }
 }
 
@@ -154,6 +161,12 @@ impl<'a> ScopeReader<'a> {
         self.part(&outcome, "result")
     }
 
+    /// Returns the private state that the ended task's tool wants to see again, without loading it.
+    pub(crate) fn raw_task_state(&self) -> Option<Value> {
+        let outcome = self.scope.local("outcome");
+        outcome.and_then(|outcome| outcome.get("private").cloned()).filter(|state| !state.is_null())
+    }
+
     /// Returns the result of the ended task without loading it.
     pub(crate) fn raw_task_result(&self) -> Value {
         let outcome = self.scope.local("outcome");
@@ -187,6 +200,7 @@ impl<'a> ScopeReader<'a> {
             status: status_name(node.status),
             content: self.text(&output, "content")?,
             result: self.part(&output, "result")?,
+            stop: self.part(&output, "stop")?,
             usage: node.usage.clone(),
         })
     }

@@ -8,6 +8,7 @@ use super::CompiledFunction;
 use super::caps::cut;
 use super::config::Config;
 use super::reader::ScopeReader;
+use super::stop::{ReplyEnd, may_continue, reply_stop};
 use super::tool_calls::{rejected_for, rejection};
 
 /// The next action of an agent.
@@ -17,9 +18,15 @@ enum NextAction {
     Submitted,
     /// The agent calls tools.
     Act,
+    /// The reply is cut off or empty: the model is asked to continue.
+    Continue,
+    /// The reply is no answer, and the step accepts that.
+    Accept,
+    /// The reply is no answer, and the step fails.
+    NoAnswer,
     /// The required result is missing: the next request demands it, and the reply's other calls are not executed.
     Force,
-    /// The required result is still missing after all demands.
+    /// The required result is still missing after all demands, or was wrong too often.
     NoResult,
     /// There are calls, and no turn left to process their answers.
     TurnLimit,
@@ -32,6 +39,9 @@ impl NextAction {
         Ok(match name {
             "submitted" => NextAction::Submitted,
             "act" => NextAction::Act,
+            "continue" => NextAction::Continue,
+            "accept" => NextAction::Accept,
+            "no_answer" => NextAction::NoAnswer,
             "force" => NextAction::Force,
             "no_result" => NextAction::NoResult,
             "turn_limit" => NextAction::TurnLimit,
@@ -41,31 +51,63 @@ impl NextAction {
     }
 }
 
+/// The settings of an agent that decide about its replies.
+struct ReplyPolicy {
+    turns: u64,
+    /// The tool that submits the required result, if there is one.
+    tool: Option<Arc<str>>,
+    /// The stops that complete the step.
+    accept: Vec<Arc<str>>,
+    /// The number of replies with an invalid result after which the agent is not asked again.
+    max_result_attempts: i64,
+}
+
 /// Returns whether this action follows from the reply. False if the model call has failed.
 pub(super) fn next_action_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let is = NextAction::parse(&config.text("is")?)?;
-    let turns = config.count("turns")?.ok_or("missing `turns`")? as u64;
-    let tool = config.optional_text("tool")?;
-    Ok(Box::new(move |reader| {
-        Ok(Value::Bool(!reader.has_failed() && next_action(reader, turns, tool.as_ref())? == is))
-    }))
+    let policy = ReplyPolicy {
+        turns: config.count("turns")?.ok_or("missing `turns`")? as u64,
+        tool: config.optional_text("tool")?,
+        accept: config.texts("accept")?,
+        max_result_attempts: config.count("result_attempts")?.map_or(i64::MAX, |max| max as i64),
+    };
+    Ok(Box::new(move |reader| Ok(Value::Bool(!reader.has_failed() && policy.next_action(reader)? == is))))
 }
 
-fn next_action(reader: &mut ScopeReader<'_>, turns: u64, tool: Option<&Arc<str>>) -> Result<NextAction, EvalError> {
-    let calls = reply_calls(reader)?;
-    let accepted = tool.and_then(|tool| first_valid(&calls, tool)).is_some();
-    let owed = tool.is_some() && !accepted;
-    let demand_count = demand_count(reader)?;
-    Ok(match calls.len() {
-        1 if accepted => NextAction::Submitted,
-        2.. if accepted => NextAction::Act,
-        _ if owed && demand_count >= MAX_RESULT_DEMANDS => NextAction::NoResult,
-        _ if owed && demand_count > 0 => NextAction::Force,
-        1.. if reader.visit() < turns => NextAction::Act,
-        _ if owed => NextAction::Force,
-        1.. => NextAction::TurnLimit,
-        _ => NextAction::Over,
-    })
+impl ReplyPolicy {
+    fn next_action(&self, reader: &mut ScopeReader<'_>) -> Result<NextAction, EvalError> {
+        let calls = reply_calls(reader)?;
+        let accepted = self.tool.as_ref().and_then(|tool| first_valid(&calls, tool)).is_some();
+        let owed = self.tool.is_some() && !accepted;
+        let demand_count = demand_count(reader)?;
+        let stop = reply_stop(reader, &calls)?;
+        let is_answer = match stop {
+            ReplyEnd::Complete => true,
+            ReplyEnd::Refusal | ReplyEnd::Filtered => false,
+            // The calls before the cut are made; the model is told which one was cut off.
+            ReplyEnd::Length { .. } => !calls.is_empty() || demand_count > 0,
+            // A missing result is demanded anyway.
+            ReplyEnd::Empty => owed,
+        };
+        if !is_answer {
+            return Ok(match may_continue(reader, stop)? {
+                true => NextAction::Continue,
+                false if self.accept.iter().any(|accepted| **accepted == *stop.name()) => NextAction::Accept,
+                false => NextAction::NoAnswer,
+            });
+        }
+        Ok(match calls.len() {
+            1 if accepted => NextAction::Submitted,
+            2.. if accepted => NextAction::Act,
+            _ if owed && demand_count >= MAX_RESULT_DEMANDS => NextAction::NoResult,
+            _ if owed && rejections(reader, self.tool.as_ref())? >= self.max_result_attempts => NextAction::NoResult,
+            _ if owed && demand_count > 0 => NextAction::Force,
+            1.. if reader.visit() < self.turns => NextAction::Act,
+            _ if owed => NextAction::Force,
+            1.. => NextAction::TurnLimit,
+            _ => NextAction::Over,
+        })
+    }
 }
 
 /// The number of times a missing result is demanded.
@@ -79,6 +121,20 @@ pub(super) fn demand_count(reader: &mut ScopeReader<'_>) -> Result<i64, EvalErro
 /// Returns the number of demands including the current one.
 pub(super) fn next_demand_count(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| demand_count(reader).map(|times| Value::Int(times.saturating_add(1)))))
+}
+
+/// Returns the number of replies with an invalid result, including the current one.
+fn rejections(reader: &mut ScopeReader<'_>, tool: Option<&Arc<str>>) -> Result<i64, EvalError> {
+    let calls = reply_calls(reader)?;
+    let is_wrong = |tool: &Arc<str>| calls.iter().any(|call| is_call(call, tool) && has_problem(call));
+    let before = reader.own_variable("rejections")?.as_int().unwrap_or(0);
+    Ok(before.saturating_add(i64::from(tool.is_some_and(is_wrong))))
+}
+
+/// Returns the number of replies with an invalid result, including the current one.
+pub(super) fn rejection_count(config: &Config<'_>) -> Result<CompiledFunction, String> {
+    let tool = config.text("tool")?;
+    Ok(Box::new(move |reader| rejections(reader, Some(&tool)).map(Value::Int)))
 }
 
 pub(super) fn reply_calls(reader: &mut ScopeReader<'_>) -> Result<Vec<Value>, EvalError> {
@@ -112,7 +168,7 @@ pub(super) fn assistant(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(message_of_reply))
 }
 
-fn message_of_reply(reader: &mut ScopeReader<'_>) -> Result<Value, EvalError> {
+pub(super) fn message_of_reply(reader: &mut ScopeReader<'_>) -> Result<Value, EvalError> {
     let reply = reader.task_result()?;
     let content = reader.text(&reply, "content")?;
     let mut message = vec![("role", Value::from("assistant")), ("content", Value::Str(content))];
@@ -129,6 +185,7 @@ fn message_of_reply(reader: &mut ScopeReader<'_>) -> Result<Value, EvalError> {
         };
         message.push(("calls", Value::list(calls.iter().map(plain).collect())));
     }
+    message.extend(reader.raw_task_state().map(|state| ("state", state)));
     Ok(Value::object(message))
 }
 

@@ -48,8 +48,20 @@ pub(crate) fn line(event: &Event) -> Option<String> {
             PermissionDecision::Always => Some(format!("{tool} is allowed from now on")),
             _ => Some(format!("{}: {}", event.path, refusal(tool, reason.as_deref()))),
         },
+        EventKind::AgentStopped { stop } => Some(format!("{}: {}", event.path, incomplete_reply(stop))),
         EventKind::AgentWarning { message } => Some(format!("{}: {message}", event.path)),
         _ => None,
+    }
+}
+
+/// Describes a reply that is no complete answer.
+fn incomplete_reply(stop: &str) -> String {
+    match stop {
+        "length" => "the model's reply was cut off at its maximum length".to_owned(),
+        "refusal" => "the model refuses to answer".to_owned(),
+        "filtered" => "the model service withholds the reply".to_owned(),
+        "empty" => "the model's reply is empty".to_owned(),
+        other => format!("the model's reply is no answer: {other}"),
     }
 }
 

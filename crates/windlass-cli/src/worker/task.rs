@@ -165,7 +165,7 @@ impl RemoteWorker {
         outcome: &TaskOutcome,
     ) -> Result<ReportAccepted, ServerRequestError> {
         let (worker, run, number) = (self.poll_request.worker.clone(), job.run.clone(), job.job);
-        let TaskOutcome { output, error, meta, next_call: again, facts, side_outputs, suspension, .. } =
+        let TaskOutcome { output, error, meta, next_call: again, facts, private, side_outputs, suspension, .. } =
             outcome.clone();
         match error {
             Some(error) => {
@@ -182,6 +182,7 @@ impl RemoteWorker {
                     output,
                     meta,
                     facts,
+                    private,
                     next_call: again,
                     side_outputs,
                     suspension,

@@ -10,13 +10,33 @@ const JUDGE: &str = "agents:\n  judge: {description: decides, resultSchema: {typ
 /// Name, rest of the workflow, script, further arguments, exit code, and texts that the output must contain.
 type Case = (&'static str, String, &'static str, &'static [&'static str], i32, &'static [&'static str]);
 
-fn cases() -> [Case; 7] {
+fn cases() -> [Case; 9] {
     let repeat = |max_iterations: u32| {
         let each = format!("loop: {{maxIterations: {max_iterations}, untilAgent: judge}}");
         format!("{JUDGE}steps: [{{id: work, instructions: 'Work.', maxRetries: 0, {each}}}]")
     };
     let alone = |more: &str| format!("steps: [{{id: one, instructions: 'One.'{more}}}]");
     [
+        (
+            "cut-off",
+            alone(""),
+            "[{text: half, stop: length}]",
+            &[],
+            1,
+            &[
+                "the model's reply was cut off at its maximum length\n",
+                "the model's answer was cut off at its maximum length, and 3 continuations did not complete it",
+                "accept: [length]",
+            ],
+        ),
+        (
+            "cut-off-accepted",
+            alone(", x-windlass: {accept: [length]}"),
+            "[{text: half, stop: length}]",
+            &[],
+            0,
+            &["stop: length"],
+        ),
         (
             "coordinator",
             format!("x-windlass: {{coordinator: {{mode: on}}}}\n{}", alone("")),

@@ -470,6 +470,12 @@ events! {
         message: Arc<str>,
     }
 
+    /// The reply of an agent's model is no complete answer. The model is asked to continue, or the step ends.
+    "agent.stopped" AgentStopped {
+        /// How the reply ended: `length`, `refusal`, `filtered` or `empty`.
+        stop: Arc<str>,
+    }
+
     /// A progress message from the coordinator to the user.
     "coordinator.narration" CoordinatorNarration {
         /// The message.

@@ -58,6 +58,9 @@ pub struct Loop {
     /// A failed judge fails the loop. Otherwise it counts as undecided.
     #[serde(default, skip_serializing_if = "is_false")]
     pub judge_fails: bool,
+    /// The number of iterations without a verdict that the loop tolerates; one more fails it. None means any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_unjudged: Option<u64>,
 }
 
 /// Constructors. A dialect sets the options that it knows (`Loop { delay, ..Loop::repeat(body, limits) }`); all
@@ -98,6 +101,7 @@ impl Loop {
             iteration_path: IterationPath::Brackets,
             internal: false,
             judge_fails: false,
+            max_unjudged: None,
         }
     }
 }

@@ -112,7 +112,8 @@ pub struct Effect {
     #[serde(default, skip_serializing_if = "is_false")]
     pub reevaluates_input: bool,
     /// An object with the amounts of each surrounding budget that a call may use. They are reserved before the call and
-    /// replaced by the amounts used when the call has ended.
+    /// replaced by the amounts used when the call has ended. The expression sees the input of the call as `_input`, and
+    /// the input sees the amounts that are left as `_left`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<ExprId>,
 }

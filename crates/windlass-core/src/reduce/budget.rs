@@ -111,16 +111,33 @@ impl Reducer<'_> {
         self.exhaust(id, None)
     }
 
-    /// Evaluates the amounts that a call may use.
+    /// Evaluates the amounts that a call may use. The expression sees the input that will be sent as `_input`.
     pub(in crate::reduce) fn reservation(
         &mut self,
         expression: Option<ExprId>,
+        input: &Value,
         scope: ScopeId,
         locals: Locals<'_>,
     ) -> Result<Amounts, ItemStop> {
         let Some(expression) = expression else { return Ok(Amounts::new()) };
-        let reserved = self.eval_with(expression, scope, locals)?;
+        let names = Map::from_iter([("_input", input.clone())]);
+        let reserved = self.eval_with(expression, scope, Locals { names: Some(&names), ..locals })?;
         Ok(amounts(&reserved))
+    }
+
+    /// Returns the names for the input of a call that reserves amounts: `_left` has what the budgets around it have
+    /// left. Amounts that calls in flight have reserved count as left, because most of them will be returned: a call
+    /// that asks for more than is free next to them waits.
+    pub(in crate::reduce) fn names_of_budgets(&mut self, id: FrameId) -> FaultResult<Map> {
+        let mut left: BTreeMap<Arc<str>, u64> = BTreeMap::new();
+        for frame in self.enclosing_budgets(id)? {
+            for budget in self.budgets_mut(frame)? {
+                let amount = budget.max.saturating_sub(budget.used);
+                let least = left.entry(budget.what.clone()).or_insert(amount);
+                *least = amount.min(*least);
+            }
+        }
+        Ok(Map::from_iter([("_left", Value::object(left))]))
     }
 
     /// Reserves the amounts if all budgets around the call allow it. The innermost budget that does not suffice

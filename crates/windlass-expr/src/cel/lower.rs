@@ -200,7 +200,7 @@ impl<'a> CelLowering<'a> {
             Some(close) => format!("did you mean `{close}`?"),
             None => format!("its output is in `result`, if it has a resultSchema: result.{field}"),
         };
-        self.problem(format!("a step has `content`, `result` and `status`, not `{field}`"), at, Some(hint))
+        self.problem(format!("a step has `content`, `result`, `status` and `stop`, not `{field}`"), at, Some(hint))
     }
 
     /// Checks that the operand can have fields: only maps have them.
@@ -447,13 +447,14 @@ impl<'a> CelLowering<'a> {
     }
 }
 
-const VARIABLES: [(&str, CelVariable); 7] = [
+const VARIABLES: [(&str, CelVariable); 8] = [
     ("iteration", CelVariable::Iteration),
     ("item", CelVariable::Item),
     ("index", CelVariable::Index),
     ("content", CelVariable::Content),
     ("result", CelVariable::Result),
     ("status", CelVariable::Status),
+    ("stop", CelVariable::Stop),
     ("inputs", CelVariable::Inputs),
 ];
 
@@ -464,7 +465,7 @@ pub(super) fn variable_from_name(name: &str) -> Option<CelVariable> {
 fn variable_type(bound: CelVariable) -> Option<CelType> {
     match bound {
         CelVariable::Iteration | CelVariable::Index => Some(CelType::Int),
-        CelVariable::Content | CelVariable::Status => Some(CelType::Str),
+        CelVariable::Content | CelVariable::Status | CelVariable::Stop => Some(CelType::Str),
         CelVariable::Inputs => Some(CelType::Map),
         CelVariable::Item | CelVariable::Result => None,
     }
@@ -473,7 +474,7 @@ fn variable_type(bound: CelVariable) -> Option<CelType> {
 fn unbound_hint(bound: CelVariable, env: &CelEnvironment) -> String {
     let name = VARIABLES.iter().find(|(_, known)| *known == bound).map_or("", |(name, _)| name);
     match bound {
-        CelVariable::Content | CelVariable::Result | CelVariable::Status => {
+        CelVariable::Content | CelVariable::Result | CelVariable::Status | CelVariable::Stop => {
             let step = env.steps.first().map_or("<step>", |step| step);
             format!(
                 "without a step it is available only in the `until` of single-step loops: write steps.{step}.{name}"

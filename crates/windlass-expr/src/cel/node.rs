@@ -110,6 +110,7 @@ pub(super) enum CelVariable {
     Content,
     Result,
     Status,
+    Stop,
     Inputs,
 }
 
@@ -118,11 +119,17 @@ pub(super) enum StepPart {
     Content,
     Result,
     Status,
+    /// How the last reply of the step's agent ended.
+    Stop,
 }
 
 impl StepPart {
-    pub(crate) const ALL: [(&'static str, StepPart); 3] =
-        [("content", StepPart::Content), ("result", StepPart::Result), ("status", StepPart::Status)];
+    pub(crate) const ALL: [(&'static str, StepPart); 4] = [
+        ("content", StepPart::Content),
+        ("result", StepPart::Result),
+        ("status", StepPart::Status),
+        ("stop", StepPart::Stop),
+    ];
 
     pub(crate) fn from_name(name: &str) -> Option<StepPart> {
         StepPart::ALL.iter().find(|(known, _)| *known == name).map(|(_, part)| *part)
@@ -133,6 +140,7 @@ impl StepPart {
             StepPart::Content => "content",
             StepPart::Result => "result",
             StepPart::Status => "status",
+            StepPart::Stop => "stop",
         }
     }
 }

@@ -19,18 +19,19 @@ const PREVIOUS_ITERATION: &str = "previous";
 /// A step's recorded result.
 enum ResolvedStep {
     Ended(NodeView),
-    /// From the previous iteration: `{content, result, status}`.
+    /// From the previous iteration: `{content, result, status, stop?}`.
     PreviousIteration(Value),
 }
 
-/// Returns a part's value, with defaults: an empty string for null content, an empty map for a missing result, and
-/// `completed` for a missing status.
+/// Returns a part's value, with defaults: an empty string for null content, an empty map for a missing result,
+/// `completed` for a missing status, and `end` for a missing stop.
 fn part_or_default(value: Option<Value>, part: StepPart) -> CelValue {
     match (value, part) {
         (Some(value), _) if !value.is_null() => CelValue::from(value),
         (_, StepPart::Content) => CelValue::Str(interned("")),
         (_, StepPart::Result) => CelValue::Object(NOTHING.clone()),
         (_, StepPart::Status) => CelValue::Str(interned("completed")),
+        (_, StepPart::Stop) => CelValue::Str(interned("end")),
     }
 }
 
@@ -63,6 +64,7 @@ impl CelEvaluator<'_> {
             CelVariable::Item => CelValue::from(iteration.item),
             CelVariable::Content => self.previous_part(iteration.previous, StepPart::Content)?,
             CelVariable::Result => self.previous_part(iteration.previous, StepPart::Result)?,
+            CelVariable::Stop => self.previous_part(iteration.previous, StepPart::Stop)?,
             CelVariable::Status | CelVariable::Inputs => self.previous_part(iteration.previous, StepPart::Status)?,
         })
     }

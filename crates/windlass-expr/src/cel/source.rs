@@ -18,7 +18,7 @@ pub(super) struct CelEnvironment {
 }
 
 /// Builds the source of an expression: its text, the ids of the steps that it may refer to, the enclosing loop, and
-/// which of `iteration`, `item`, `index`, `content`, `result`, `status` and `inputs` are bound.
+/// which of `iteration`, `item`, `index`, `content`, `result`, `status`, `stop` and `inputs` are bound.
 pub fn source<'a>(
     text: &str,
     steps: impl IntoIterator<Item = &'a str>,

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass_core::TickKind;
+use windlass_core::{TickKind, redacted_value};
 use windlass_runtime::codec::{self, TickEntry};
 use windlass_runtime::resolve;
 use windlass_store::RunRow;
@@ -95,7 +95,13 @@ fn has_visible_values(app: &App, row: &RunRow) -> bool {
     app.engine.program(&row.plan).is_ok_and(|program| !program.has_redactions())
 }
 
-fn tick_info(tick: u64, entry: TickEntry, is_visible: bool) -> TickInfo {
+fn tick_info(tick: u64, mut entry: TickEntry, is_visible: bool) -> TickInfo {
+    // The private state of a tool is stored, and never shown.
+    if let TickKind::StepResult { outcome, .. } = &mut entry.tick.kind
+        && !outcome.private.is_null()
+    {
+        outcome.private = redacted_value();
+    }
     TickInfo {
         tick,
         at: entry.tick.at.to_string(),

@@ -224,6 +224,10 @@ pub struct CompleteRequest {
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schema(value_type = serde_json::Value)]
     pub facts: Value,
+    /// State that the tool wants to see again. It is stored and never shown.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    #[schema(value_type = serde_json::Value)]
+    pub private: Value,
     /// The operation is not finished: the tool asks to be called again with this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -306,10 +310,18 @@ impl From<ErrorInfo> for WorkerFailure {
 impl CompleteRequest {
     /// Splits the report into its origin and the outcome of the task.
     pub(crate) fn into_parts(self) -> (ReportOrigin, TaskOutcome) {
-        let CompleteRequest { worker, run, job, lease_epoch, output, meta, facts, next_call, side_outputs, suspension } =
-            self;
-        let outcome =
-            TaskOutcome { output, error: None, meta, next_call, facts, side_outputs, suspension, reused: None };
+        let CompleteRequest { worker, run, job, lease_epoch, .. } = self;
+        let outcome = TaskOutcome {
+            output: self.output,
+            error: None,
+            meta: self.meta,
+            next_call: self.next_call,
+            facts: self.facts,
+            private: self.private,
+            side_outputs: self.side_outputs,
+            suspension: self.suspension,
+            reused: None,
+        };
         (ReportOrigin { worker, run, job, lease_epoch }, outcome)
     }
 }

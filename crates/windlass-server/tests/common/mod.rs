@@ -72,7 +72,7 @@ pub(crate) fn counting(name: &str, iterations: u64) -> String {
 /// The compiler of the test server: Loom, with calls resolved to registered definitions.
 pub(crate) struct LoomCompiler;
 
-const TOOLS: [&str; 5] = ["noop", "http", "gate", "fail", "echo"];
+const TOOLS: [&str; 6] = ["noop", "http", "gate", "fail", "echo", "think"];
 
 static REGISTRY: LazyLock<DialectRegistry> = LazyLock::new(|| DialectRegistry::new().with(windlass_loom::Loom));
 
@@ -93,7 +93,7 @@ impl DefinitionCompiler for LoomCompiler {
             limits: Limits::default(),
             name: draft.name.clone(),
             tools: TOOLS.map(str::to_owned).to_vec(),
-            activities: ["gate", "fail", "echo"].map(activity).to_vec(),
+            activities: ["gate", "fail", "echo", "think"].map(activity).to_vec(),
             ..Default::default()
         };
         let mut compiled = windlass_loom::compile(&source, &options).map_err(|found| found.reports(&source))?;
@@ -350,6 +350,9 @@ fn tools(gates: &watch::Sender<BTreeSet<String>>, outside: &ExternalServer) -> T
             }
         })
         .with_fn("echo", |call| async move { TaskOutcome::success(call.input) })
+        .with_fn("think", |_| async {
+            TaskOutcome { private: Value::from("a private thought"), ..TaskOutcome::success("done") }
+        })
         .with_fn("fail", |_| async {
             TaskOutcome::failure(ErrorInfo::new("503", "http", "not now").hint("look at `windlass events RUN`"))
         })

@@ -73,7 +73,8 @@ pub(super) enum ScriptedStop {
     End,
     Tools,
     Length,
-    Refused,
+    Refusal,
+    Filtered,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,11 +87,12 @@ pub(super) enum ScriptedFault {
     Hang,
 }
 
-const STOPS: [(&str, ScriptedStop); 4] = [
+const STOPS: [(&str, ScriptedStop); 5] = [
     ("end", ScriptedStop::End),
     ("tools", ScriptedStop::Tools),
     ("length", ScriptedStop::Length),
-    ("refused", ScriptedStop::Refused),
+    ("refusal", ScriptedStop::Refusal),
+    ("filtered", ScriptedStop::Filtered),
 ];
 const FAULTS: [(&str, ScriptedFault); 3] =
     [("truncated", ScriptedFault::Truncated), ("malformed", ScriptedFault::Malformed), ("hang", ScriptedFault::Hang)];

@@ -82,6 +82,11 @@ impl ModelResponse<'_> {
         calls.collect()
     }
 
+    /// Returns the field of a message that has the text: OpenAI's protocol separates refusals from content.
+    fn text_field(&self) -> &'static str {
+        if self.stop() == ScriptedStop::Refusal { "refusal" } else { "content" }
+    }
+
     fn stop(&self) -> ScriptedStop {
         self.reply.stop.unwrap_or(if self.reply.calls.is_empty() { ScriptedStop::End } else { ScriptedStop::Tools })
     }
@@ -105,7 +110,13 @@ impl ModelResponse<'_> {
         let mut message = Map::new();
         message.insert("role", "assistant");
         let none = self.reply.text.is_none() && !calls.is_empty();
-        message.insert("content", if none { Value::Null } else { Value::from(self.text()) });
+        match self.text_field() {
+            "refusal" => {
+                message.insert("content", Value::Null);
+                message.insert("refusal", self.text());
+            }
+            name => _ = message.insert(name, if none { Value::Null } else { Value::from(self.text()) }),
+        }
         if !calls.is_empty() {
             let calls = calls.into_iter().map(|(id, name, arguments)| {
                 let function = Value::object([("name", Value::from(name)), ("arguments", arguments.into())]);
@@ -140,7 +151,8 @@ impl ModelResponse<'_> {
             data(&Value::map(body))
         };
         let mut events = vec![chunk(Value::object([("role", "assistant"), ("content", "")]), None)];
-        events.extend(split_text(self.text(), TEXT_CHARS).map(|text| chunk(Value::object([("content", text)]), None)));
+        let field = self.text_field();
+        events.extend(split_text(self.text(), TEXT_CHARS).map(|text| chunk(Value::object([(field, text)]), None)));
         for (index, (id, name, arguments)) in self.calls().into_iter().enumerate() {
             let piece = |mut entries: Vec<(&str, Value)>| {
                 entries.insert(0, ("index", Value::Int(i64::try_from(index).unwrap_or_default())));
@@ -268,7 +280,9 @@ fn finish_reason(stop: ScriptedStop) -> &'static str {
         ScriptedStop::End => "stop",
         ScriptedStop::Tools => "tool_calls",
         ScriptedStop::Length => "length",
-        ScriptedStop::Refused => "content_filter",
+        // A refusal is a field of the message.
+        ScriptedStop::Refusal => "stop",
+        ScriptedStop::Filtered => "content_filter",
     }
 }
 
@@ -277,7 +291,7 @@ fn stop_reason(stop: ScriptedStop) -> &'static str {
         ScriptedStop::End => "end_turn",
         ScriptedStop::Tools => "tool_use",
         ScriptedStop::Length => "max_tokens",
-        ScriptedStop::Refused => "refusal",
+        ScriptedStop::Refusal | ScriptedStop::Filtered => "refusal",
     }
 }
 

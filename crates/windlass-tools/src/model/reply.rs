@@ -11,7 +11,7 @@ const MAX_MESSAGE_CHARS: usize = 1_000;
 
 /// Converts the outcome of the request, from which secrets are already redacted. Text joined here from parts may
 /// contain a secret again.
-pub(super) fn model_outcome(http: TaskOutcome) -> TaskOutcome {
+pub(super) fn model_outcome(http: TaskOutcome, accept: &[String]) -> TaskOutcome {
     let TaskOutcome { output, error, meta, .. } = http;
     let body = output.get("body").cloned().unwrap_or_default();
     // A service may declare its JSON as text.
@@ -29,7 +29,10 @@ pub(super) fn model_outcome(http: TaskOutcome) -> TaskOutcome {
         (Some(error), Some(200..=299)) => failed(with_model_kind(error)),
         (Some(error), Some(status)) => failed(service_error(error, status, &body)),
         (None, _) => match parse_reply(&body, &usage) {
-            Ok(output) => TaskOutcome { meta: with_usage(Value::Null, &usage), ..TaskOutcome::success(output) },
+            Ok((output, stop)) => {
+                let error = stop.error(&output).filter(|_| !accept.iter().any(|accepted| accepted == stop.name()));
+                TaskOutcome { error, meta: with_usage(Value::Null, &usage), ..TaskOutcome::success(output) }
+            }
             Err(error) => failed(error),
         },
     }
@@ -80,7 +83,62 @@ fn service_message(body: &Value) -> Option<String> {
     Some(text.chars().take(MAX_MESSAGE_CHARS).collect())
 }
 
-fn parse_reply(body: &Value, usage: &Option<ReplyUsage>) -> Result<Value, ErrorInfo> {
+/// How the reply ended. All but the first are no answer: they fail the call unless it accepts them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ModelStop {
+    Complete,
+    Length,
+    Refusal,
+    Filtered,
+    Empty,
+}
+
+impl ModelStop {
+    fn from_choice(choice: &Value, content: &str) -> ModelStop {
+        let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
+        let refusal = choice.get("message").and_then(|message| message.get("refusal")).and_then(Value::as_str);
+        match reason.split(':').next().unwrap_or_default() {
+            "length" | "max_tokens" | "model_length" => ModelStop::Length,
+            "content_filter" => ModelStop::Filtered,
+            _ if refusal.is_some_and(|refusal| !refusal.is_empty()) => ModelStop::Refusal,
+            _ if content.trim().is_empty() => ModelStop::Empty,
+            _ => ModelStop::Complete,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            ModelStop::Complete => "end",
+            ModelStop::Length => "length",
+            ModelStop::Refusal => "refusal",
+            ModelStop::Filtered => "filtered",
+            ModelStop::Empty => "empty",
+        }
+    }
+
+    fn error(self, output: &Value) -> Option<ErrorInfo> {
+        let content = output.get("content").and_then(Value::as_str).unwrap_or_default();
+        let (code, message, fix) = match self {
+            ModelStop::Complete => return None,
+            ModelStop::Length => {
+                ("AnswerCutOff", "the model's answer was cut off at its maximum length".to_owned(), "raise `maxTokens`")
+            }
+            ModelStop::Refusal => {
+                let message = format!("the model refuses to answer: {}", excerpt(content));
+                ("AnswerRefused", message, "change the prompt")
+            }
+            ModelStop::Filtered => {
+                let message = "the model service withholds the answer: its content filter stopped it".to_owned();
+                ("AnswerFiltered", message, "change the prompt")
+            }
+            ModelStop::Empty => ("AnswerEmpty", "the model's answer is empty".to_owned(), "say what to answer"),
+        };
+        let hint = format!("{fix}, or take what there is: `accept: [\"{}\"]`", self.name());
+        Some(ErrorInfo::new(code, KIND, message).replied().hint(hint))
+    }
+}
+
+fn parse_reply(body: &Value, usage: &Option<ReplyUsage>) -> Result<(Value, ModelStop), ErrorInfo> {
     // Some services report their errors with the status of a success.
     if let Some(message) = service_message(body) {
         let code = body.get("error").and_then(|error| error.get("code")).and_then(Value::as_int);
@@ -95,6 +153,7 @@ fn parse_reply(body: &Value, usage: &Option<ReplyUsage>) -> Result<Value, ErrorI
     let choice = body.get("choices").and_then(Value::as_list).and_then(<[Value]>::first);
     let choice = choice.ok_or_else(|| bad_reply("the reply of the model service has no `choices`".to_owned()))?;
     let content = content(choice)?;
+    let stop = ModelStop::from_choice(choice, &content);
     let parsed = parse_json(content.trim()).ok();
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     let mut output = Map::with_capacity(5);
@@ -103,29 +162,18 @@ fn parse_reply(body: &Value, usage: &Option<ReplyUsage>) -> Result<Value, ErrorI
     output.insert("model", text(body.get("model")));
     output.insert("finishReason", text(choice.get("finish_reason")));
     output.insert("usage", usage.as_ref().map(ReplyUsage::to_value));
-    Ok(Value::map(output))
+    Ok((Value::map(output), stop))
 }
 
-/// Returns the text of a choice, which may consist of several parts.
+/// Returns the text of a choice, which may consist of several parts. A refusal has its own field.
 fn content(choice: &Value) -> Result<String, ErrorInfo> {
-    let message = choice.get("message");
-    match message.and_then(|message| message.get("content")) {
-        Some(Value::Str(text)) => Ok(text.to_string()),
-        Some(Value::List(parts)) => {
-            let texts = parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
-            Ok(texts.collect())
-        }
-        _ => {
-            let refusal = message.and_then(|message| message.get("refusal")).and_then(Value::as_str);
-            let reason = choice.get("finish_reason").and_then(Value::as_str);
-            let why = match (refusal, reason) {
-                (Some(refusal), _) => format!(": it refuses: {}", excerpt(refusal)),
-                (None, Some(reason)) => format!(" (finish reason `{}`)", excerpt(reason)),
-                (None, None) => String::new(),
-            };
-            Err(bad_reply(format!("the reply of the model service has no content{why}")))
-        }
-    }
+    let message = choice.get("message").filter(|message| message.as_map().is_some());
+    let message = message.ok_or_else(|| bad_reply("the reply of the model service has no message".to_owned()))?;
+    Ok(match message.get("content") {
+        Some(Value::Str(text)) if !text.is_empty() => text.to_string(),
+        Some(Value::List(parts)) => parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect(),
+        _ => message.get("refusal").and_then(Value::as_str).unwrap_or_default().to_owned(),
+    })
 }
 
 fn bad_reply(message: String) -> ErrorInfo {

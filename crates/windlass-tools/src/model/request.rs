@@ -4,8 +4,11 @@ use windlass_core::ErrorInfo;
 use windlass_syntax::{did_you_mean, format_names};
 use windlass_value::{Map, Value, to_json};
 
-const KNOWN_KEYS: [&str; 8] =
-    ["prompt", "systemPrompt", "messages", "model", "temperature", "topP", "maxTokens", "responseFormat"];
+const KNOWN_KEYS: [&str; 9] =
+    ["prompt", "systemPrompt", "messages", "model", "temperature", "topP", "maxTokens", "responseFormat", "accept"];
+
+/// The replies that are no answer.
+const STOPS: [&str; 4] = ["length", "refusal", "filtered", "empty"];
 
 /// Numeric settings of a request: the name in the input and the name in the protocol.
 const NUMBERS: [(&str, &str); 3] = [("temperature", "temperature"), ("topP", "top_p"), ("maxTokens", "max_tokens")];
@@ -29,6 +32,15 @@ pub(super) fn from_input(input: &Value, default_model: Option<&str>) -> Result<V
         body.insert("response_format", response_format(format)?);
     }
     Ok(Value::map(body))
+}
+
+/// Returns the replies that are no answer and that the caller takes nevertheless.
+pub(super) fn accepted_stops(input: &Value) -> Result<Vec<String>, ErrorInfo> {
+    let Some(accept) = input.get("accept").filter(|accept| !accept.is_null()) else { return Ok(Vec::new()) };
+    let known = |stop: &Value| stop.as_str().filter(|stop| STOPS.contains(stop)).map(str::to_owned);
+    let stops: Option<Vec<String>> = accept.as_list().and_then(|stops| stops.iter().map(known).collect());
+    let hint = format!("it is a list of {}", format_names(STOPS));
+    stops.ok_or_else(|| bad("Setting", "`accept` is not a list of replies that are no answer", hint))
 }
 
 fn bad(what: &str, message: impl Into<String>, hint: impl Into<String>) -> ErrorInfo {

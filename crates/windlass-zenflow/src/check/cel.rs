@@ -72,7 +72,7 @@ impl DocumentReader<'_> {
                 LoopMode::Repeat { until, .. } => {
                     if let Some(cel) = until {
                         let own: &[&'static str] =
-                            if single { &["iteration", "content", "result", "status"] } else { &["iteration"] };
+                            if single { &["iteration", "content", "result", "status", "stop"] } else { &["iteration"] };
                         let context = ExpressionContext {
                             known: &known,
                             ended: ended.iter().copied().chain(inner.ids()).collect(),
@@ -199,6 +199,7 @@ fn outline(steps: &[ZenflowStep]) -> Vec<ZenflowStep> {
         repeat: None,
         budget: None,
         call: None,
+        accept: Vec::new(),
     };
     steps.iter().map(bare).collect()
 }

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, Amount, Backoff, Directive, Effect, Growth, Jitter, Mailbox, NodeId, NodeKind, Retry, Task, TaskRule, Wait,
-    WriteOp,
+    Action, Amount, Backoff, Directive, Effect, ExprId, Growth, Jitter, Mailbox, NodeId, NodeKind, Retry, Task,
+    TaskRule, VariableUpdate, Wait, WriteOp,
 };
 use windlass_syntax::Span;
-use windlass_value::{Duration, ExpressionMode, Map, Value, to_json};
+use windlass_value::{Duration, ExpressionMode, Map, Value};
 
 use super::coordinator::{BETWEEN_DIVISOR, COORDINATOR};
 use super::planner::{
     DependencyRef, Planner, StepContext, hidden_task, path_value, rule, set_variable, step_timeout, text_list,
 };
 use super::tools::{SUBMIT_RESULT, send_message, submit_result};
-use crate::document::{AgentDefinition, Spanned, ZenflowStep};
+use crate::document::{AgentDefinition, ReplyStop, Spanned, ZenflowStep};
 use crate::options::ContextFiles;
 
 /// The default number of retries of a model call.
@@ -39,6 +39,8 @@ pub(super) struct AgentStep<'d> {
     pub call_retries: u64,
     /// The agent reads mail, and may write to the coordinator if there is one.
     pub mail: bool,
+    /// Replies that are no answer and nevertheless complete the step.
+    pub accept: &'d [ReplyStop],
 }
 
 /// The positions of the tasks in an agent's pipeline.
@@ -78,6 +80,7 @@ impl<'d> AgentStep<'d> {
             time: Planner::step_time(step, here),
             call_retries: call_retries(Some(step), here),
             mail: true,
+            accept: &step.accept,
         }
     }
 
@@ -88,6 +91,14 @@ impl<'d> AgentStep<'d> {
     fn turns(&self, default: u64) -> u64 {
         let turns = self.agent.and_then(|agent| agent.max_turns).map(|turns| turns.value);
         turns.filter(|turns| *turns > 0).unwrap_or(default)
+    }
+
+    fn result_attempts(&self, default: u64) -> u64 {
+        self.agent.and_then(|agent| agent.max_result_attempts).map_or(default, |attempts| attempts.value)
+    }
+
+    fn repeated_calls(&self, default: u64) -> u64 {
+        self.agent.and_then(|agent| agent.max_repeated_calls).map_or(default, |turns| turns.value)
     }
 
     fn system(&self) -> Value {
@@ -276,20 +287,15 @@ impl Planner<'_> {
         let mut offered: Vec<Value> = schema.map(submit_result).into_iter().collect();
         offered.extend(mail.then(send_message));
         let checked = Value::list(mail.then(send_message).into_iter().collect());
-        let fixed = self.fixed_request(step, offered, here);
-        let size = to_json(&fixed).len();
-        let price = fixed.get("price").cloned().unwrap_or_default();
-        let request = [("fixed", fixed), ("tool", tool.clone().unwrap_or_default())];
-        let request = self.agent_expression("request", request, ExpressionMode::Value, span);
-        let reserves = here.reply.map(|reply| {
-            let settings = [("fixed", Value::from(size)), ("price", price), ("max_tokens", Value::from(reply))];
-            self.agent_expression("reserve", settings, ExpressionMode::Value, span)
-        });
+        let fixed = self.fixed_request(step, offered);
+        let (request, reserves) = self.model_request(fixed, tool.clone(), here, span);
         let is = |planner: &mut Self, is: &str| {
             let settings = [
                 ("is", Value::from(is)),
                 ("turns", Value::from(step.turns(self.options.limits.default_agent_turns))),
                 ("tool", tool.clone().unwrap_or_default()),
+                ("accept", Value::list(step.accept.iter().map(|stop| Value::from(stop.name())).collect())),
+                ("result_attempts", Value::from(step.result_attempts(self.options.limits.default_result_attempts))),
             ];
             Some(planner.condition("next_action_is", settings, span))
         };
@@ -303,6 +309,7 @@ impl Planner<'_> {
                 span,
             );
             kept.push(set_variable("result", WriteOp::Set, submitted));
+            kept.push(self.count_rejections(span));
         }
         let mut rules = Vec::new();
         if schema.is_some() {
@@ -320,6 +327,7 @@ impl Planner<'_> {
             let writes = vec![
                 set_variable("conversation", WriteOp::Extend, forced),
                 set_variable("demands", WriteOp::Set, demands),
+                self.count_rejections(span),
             ];
             rules.push(rule(is(self, "force"), Directive::Jump(positions.ask), writes));
             let error = [("code", Value::from("NoResult")), ("tool", Value::from(SUBMIT_RESULT))];
@@ -334,14 +342,64 @@ impl Planner<'_> {
         let fails = self.failure("TurnLimit", message, span);
         rules.push(rule(is(self, "turn_limit"), fails, vec![append_reply]));
         let over = positions.last.map_or(Directive::Break, Directive::Jump);
+        rules.extend(self.no_answer_rules(step, positions, &kept, is));
         rules.push(rule(is(self, "over"), over, kept));
         let effect = Effect { reservation: reserves, ..Effect::new("agent_model", request) };
         let retry = call_retry(step.call_retries);
         Task { label: "ask".into(), rules, retry, ..Task::new(Action::Effect(effect)) }
     }
 
+    /// Counts the replies with an invalid result.
+    fn count_rejections(&mut self, span: Span) -> VariableUpdate {
+        let tool = [("tool", Value::from(SUBMIT_RESULT))];
+        let count = self.agent_expression("rejection_count", tool, ExpressionMode::Value, span);
+        set_variable("rejections", WriteOp::Set, count)
+    }
+
+    /// Returns the rules for replies that are no answer: the model is asked to continue, or the step ends, as failed
+    /// unless it accepts the stop.
+    fn no_answer_rules(
+        &mut self,
+        step: &AgentStep<'_>,
+        positions: &TaskPositions,
+        kept: &[VariableUpdate],
+        is: impl Fn(&mut Self, &str) -> Option<ExprId>,
+    ) -> Vec<TaskRule> {
+        let span = step.span;
+        let continues = vec![
+            set_variable("conversation", WriteOp::Extend, self.agent_function("continue_reply", span)),
+            set_variable("continued", WriteOp::Set, self.agent_function("next_continuation", span)),
+        ];
+        let stop = set_variable("stop", WriteOp::Set, self.agent_function("stop_name", span));
+        let ends: Vec<VariableUpdate> = kept.iter().cloned().chain([stop]).collect();
+        let error = Some(self.agent_function("no_answer_error", span));
+        let accepted = positions.last.map_or(Directive::Break, Directive::Jump);
+        let mut rules = vec![rule(is(self, "continue"), Directive::Jump(positions.ask), continues)];
+        if !step.accept.is_empty() {
+            rules.push(rule(is(self, "accept"), accepted, ends.clone()));
+        }
+        rules.push(rule(is(self, "no_answer"), Directive::Fail { status: Status::Failed, error }, ends));
+        rules
+    }
+
+    /// Builds the request to a model, and what it reserves under a budget.
+    pub(crate) fn model_request(
+        &mut self,
+        fixed: Value,
+        tool: Option<Value>,
+        here: &StepContext<'_>,
+        span: Span,
+    ) -> (ExprId, Option<ExprId>) {
+        let reply = self.reply_room(&fixed, here);
+        let mut request = vec![("fixed", fixed), ("tool", tool.unwrap_or_default())];
+        request.extend(reply.clone().map(|reply| ("reply", Value::object(reply))));
+        let request = self.agent_expression("request", request, ExpressionMode::Value, span);
+        let reserves = reply.map(|reply| self.agent_expression("reserve", reply, ExpressionMode::Value, span));
+        (request, reserves)
+    }
+
     /// Returns the constant part of a request.
-    fn fixed_request(&self, step: &AgentStep<'_>, offered: Vec<Value>, here: &StepContext<'_>) -> Value {
+    fn fixed_request(&self, step: &AgentStep<'_>, offered: Vec<Value>) -> Value {
         let (allow, deny) = step.allowed();
         let model = step.model.or(step.agent.and_then(|agent| agent.model.as_ref()));
         let model = self.model(model.map(|model| model.as_str()));
@@ -355,7 +413,6 @@ impl Planner<'_> {
             ("result", step.schema().map_or(Value::Null, required_result)),
             ("temperature", Value::from(number(step.agent.and_then(|agent| agent.temperature)))),
             ("top_p", Value::from(number(step.agent.and_then(|agent| agent.top_p)))),
-            ("max_tokens", Value::from(here.reply)),
             ("price", price),
             ("role", Value::from(step.role)),
         ];
@@ -373,9 +430,39 @@ impl Planner<'_> {
             let finished = self.condition("has_valid_call", [("tool", Value::from(SUBMIT_RESULT))], span);
             rules.push(rule(Some(finished), Directive::Break, append_answers.clone()));
         }
+        let mut continues = append_answers.clone();
+        let turns = step.repeated_calls(self.options.limits.default_repeated_calls);
+        if turns > 0 {
+            rules.push(self.stalled_rule(step, positions, turns, append_answers));
+            let repeats = self.agent_function("repeat_count", span);
+            continues.push(set_variable("repeats", WriteOp::Set, repeats));
+        }
         let ok = self.ok(span);
-        rules.push(rule(Some(ok), Directive::Jump(positions.next), append_answers));
+        rules.push(rule(Some(ok), Directive::Jump(positions.next), continues));
         Task { label: "act".into(), rules, ..Task::new(Action::Node(calls)) }
+    }
+
+    /// Ends a step whose agent makes the same calls with the same results again and again.
+    fn stalled_rule(
+        &mut self,
+        step: &AgentStep<'_>,
+        positions: &TaskPositions,
+        turns: u64,
+        mut writes: Vec<VariableUpdate>,
+    ) -> TaskRule {
+        let (span, settings) = (step.span, [("turns", Value::from(turns))]);
+        let except = step.schema().map_or(Value::Null, |_| Value::from(SUBMIT_RESULT));
+        let stalled = self.condition("is_stalled", settings.iter().cloned().chain([("except", except)]), span);
+        let stop = self.value(Value::from(ReplyStop::Stalled.name()), span);
+        writes.push(set_variable("stop", WriteOp::Set, stop));
+        let ends = match step.accept.contains(&ReplyStop::Stalled) {
+            true => positions.last.map_or(Directive::Break, Directive::Jump),
+            false => {
+                let error = Some(self.agent_expression("stalled_error", settings, ExpressionMode::Value, span));
+                Directive::Fail { status: Status::Failed, error }
+            }
+        };
+        rule(Some(stalled), ends, writes)
     }
 }
 

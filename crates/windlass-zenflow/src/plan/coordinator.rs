@@ -103,16 +103,10 @@ impl Planner<'_> {
             ("model", Value::from(model)),
             ("system", Value::from(system)),
             ("tools", tools),
-            ("max_tokens", Value::from(here.reply)),
-            ("price", price.clone()),
+            ("price", price),
             ("role", Value::from("coordinator")),
         ]);
-        let size = windlass_value::to_json(&fixed).len();
-        let input = self.agent_expression("request", [("fixed", fixed)], ExpressionMode::Value, span);
-        let reserves = here.reply.map(|reply| {
-            let settings = [("fixed", Value::from(size)), ("price", price), ("max_tokens", Value::from(reply))];
-            self.agent_expression("reserve", settings, ExpressionMode::Value, span)
-        });
+        let (input, reserves) = self.model_request(fixed, None, here, span);
         let is = |planner: &mut Self, is: &str| {
             Some(planner.condition("coordinator_next_is", [("is", Value::from(is))], span))
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, Budget as PlanBudget, CALLS, TIME};
-use windlass_value::Value;
+use windlass_value::{Value, to_json};
 
 use super::planner::{Planner, StepContext};
 use crate::document::ZenflowBudget;
@@ -43,9 +43,24 @@ impl Planner<'_> {
     /// Returns the context with a budget around it.
     pub(crate) fn with_budget<'d>(&self, here: &StepContext<'d>, budget: Option<&ZenflowBudget>) -> StepContext<'d> {
         let counts = |budget: &&ZenflowBudget| budget.tokens.is_some() || budget.money.is_some();
-        let counted = here.reply.is_some() || budget.as_ref().is_some_and(counts);
+        let counted = here.counted || budget.as_ref().is_some_and(counts);
         let own = budget.and_then(|budget| budget.reply).map(|reply| reply.value);
-        let reply = counted.then(|| own.or(here.reply).unwrap_or(self.options.limits.default_reply_tokens));
-        StepContext { reply, ..here.clone() }
+        StepContext { counted, reply: own.or(here.reply), ..here.clone() }
+    }
+
+    /// Returns the settings of a reply under a budget of tokens or money: it is limited to what is left.
+    pub(crate) fn reply_room(&self, fixed: &Value, here: &StepContext<'_>) -> Option<Vec<(&'static str, Value)>> {
+        let limits = &self.options.limits;
+        let part = |key: &str| fixed.get(key).cloned().unwrap_or_default();
+        here.counted.then(|| {
+            vec![
+                ("fixed", Value::from(to_json(fixed).len())),
+                ("model", part("model")),
+                ("price", part("price")),
+                ("max_tokens", Value::from(here.reply)),
+                ("default_max_tokens", Value::from(limits.default_reply_tokens)),
+                ("min_tokens", Value::from(limits.min_reply_tokens)),
+            ]
+        })
     }
 }

@@ -17,8 +17,8 @@ use crate::document::{
     ZenflowStep,
 };
 
-const BUDGET: &str = "raise the budget under x-windlass; a call reserves what its prompt may need and room for the \
-                      answer. `windlass events RUN` shows what was spent";
+const BUDGET: &str = "raise the budget under x-windlass; a call reserves what its prompt may need and what is \
+                      left for the answer. `windlass events RUN` shows what was spent";
 
 /// Errors of the reducer in terms of this dialect: its code, the code here, the message.
 const ERROR_WORDING: &[(&str, &str, Option<&str>)] = &[
@@ -34,8 +34,29 @@ const HINTS: &[(&str, &str)] = &[
     ("LoopBudget", BUDGET),
     (
         "NoResult",
-        "describe in the instructions what to pass to `submit_result`, make the resultSchema simpler, or raise maxTurns; \
-         `windlass events RUN` shows what the agent said",
+        "describe in the instructions what to pass to `submit_result`, make the resultSchema simpler, or raise maxTurns or \
+         maxResultAttempts; `windlass events RUN` shows what the agent said",
+    ),
+    (
+        "AnswerCutOff",
+        "let the step do less at once, raise `reply` of the budget or `max_tokens` of the model in windlass.toml, or \
+         take what there is: x-windlass: {accept: [length]}",
+    ),
+    ("AnswerRefused", "change what the step asks for, or take the refusal: x-windlass: {accept: [refusal]}"),
+    ("AnswerFiltered", "change what the step asks for, or take what there is: x-windlass: {accept: [filtered]}"),
+    (
+        "AnswerEmpty",
+        "say in the instructions what to answer, or take the empty answer: x-windlass: {accept: [empty]}; \
+         `windlass events RUN` shows what the agent did",
+    ),
+    (
+        "LoopUnjudged",
+        "check what the judge answers: `windlass events RUN`; or raise `maxUnjudged` under x-windlass of the loop",
+    ),
+    (
+        "AgentStalled",
+        "check what the tool answers: `windlass events RUN`; maxRepeatedCalls under x-windlass of the agent sets another \
+         number of turns, 0 any number; or take what there is: x-windlass: {accept: [stalled]}",
     ),
     ("TurnLimit", "raise the agent's maxTurns, or check what it calls: `windlass events RUN`"),
     ("NotAList", "`forEach` needs a list: a literal one, or CEL such as steps.find.result.items"),
@@ -64,8 +85,14 @@ impl Planner<'_> {
         let root = self.add_hidden_node("workflow", "workflow", None, span);
         self.plan.root = root;
         let budget = self.budget(document.extensions.budget.as_ref());
-        let here =
-            StepContext { document, depth: 0, context: PromptContext::default(), enclosing_loop: None, reply: None };
+        let here = StepContext {
+            document,
+            depth: 0,
+            context: PromptContext::default(),
+            enclosing_loop: None,
+            counted: false,
+            reply: None,
+        };
         let here = self.with_budget(&here, document.extensions.budget.as_ref());
         let coordinator = self.coordinated.then(|| self.coordinator(root, &here));
         let flow = self.add_hidden_node("steps", "steps", Some(root), span);

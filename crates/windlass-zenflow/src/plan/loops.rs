@@ -129,6 +129,7 @@ impl Planner<'_> {
             check,
             judge,
             judge_fails: true,
+            max_unjudged: repeat.max_unjudged.map(|max| max.value),
             limits: LoopLimits { iterations: Some(Amount::Fixed(signals.max_iterations.value)), ..looping.limits },
             on_exhausted: if stops { ExhaustedPolicy::Fail } else { ExhaustedPolicy::Succeed },
             delay: signals.delay.filter(|delay| *delay > Duration::ZERO).map(Amount::Fixed),
@@ -227,6 +228,8 @@ impl Planner<'_> {
             time: here.document.options.step_timeout.map(|timeout| timeout.value),
             call_retries: call_retries(Some(step), here),
             mail: false,
+            // A judge without an answer has not decided.
+            accept: &[],
         };
         let first = self.judge_settings(step, &spec, max_iterations);
         let judged = self.agent_pipeline(&spec, first, home, &inside);

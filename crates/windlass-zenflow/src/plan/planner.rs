@@ -37,8 +37,9 @@ pub(super) struct StepContext<'d> {
     /// The prompt context of steps without dependencies.
     pub context: PromptContext,
     pub enclosing_loop: Option<EnclosingStepLoop>,
-    /// The maximum tokens of one reply, set only under a budget of tokens or money: the amount that is reserved for a
-    /// call must be sufficient.
+    /// There is a budget of tokens or money, so that calls reserve what they may use.
+    pub counted: bool,
+    /// The maximum tokens of one reply that a budget sets.
     pub reply: Option<u64>,
 }
 

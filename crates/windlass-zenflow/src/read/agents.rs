@@ -41,6 +41,8 @@ impl DocumentReader<'_> {
             temperature: None,
             top_p: None,
             result_schema: None,
+            max_result_attempts: None,
+            max_repeated_calls: None,
         };
         let no_description = |reader: &mut Self| {
             let message = format!("the agent `{}` has no `description`", key.text);
@@ -69,6 +71,9 @@ impl DocumentReader<'_> {
         agent.temperature = object.take("temperature").and_then(|node| self.number_up_to(node, "temperature", 2.0));
         agent.top_p = object.take("topP").and_then(|node| self.number_up_to(node, "topP", 1.0));
         agent.result_schema = object.take("resultSchema").and_then(|node| self.result_schema(node));
+        if let Some(node) = object.take("x-windlass") {
+            self.agent_extensions(node, &mut agent);
+        }
         object.finish(codes::UNKNOWN_KEY, "an agent", &mut self.found);
         agent
     }

@@ -8,8 +8,17 @@ use windlass_value::{Map, Value};
 use super::DocumentReader;
 use crate::codes;
 use crate::document::{
-    CallInput, CoordinatorMode, CoordinatorSettings, DefinitionCall, Extensions, Spanned, ZenflowBudget,
+    AgentDefinition, CallInput, CoordinatorMode, CoordinatorSettings, DefinitionCall, Extensions, ReplyStop, Spanned,
+    ZenflowBudget,
 };
+
+/// The extensions of a step.
+#[derive(Default)]
+pub(super) struct StepExtensions {
+    pub budget: Option<ZenflowBudget>,
+    pub call: Option<DefinitionCall>,
+    pub accept: Vec<Spanned<ReplyStop>>,
+}
 
 const MODES: [(&str, CoordinatorMode); 3] =
     [("auto", CoordinatorMode::Auto), ("on", CoordinatorMode::On), ("off", CoordinatorMode::Off)];
@@ -44,13 +53,40 @@ impl DocumentReader<'_> {
         extensions
     }
 
-    /// Reads the extensions of a step: a budget, or a call of another definition.
-    pub(crate) fn step_extensions(&mut self, node: &SyntaxNode) -> (Option<ZenflowBudget>, Option<DefinitionCall>) {
-        let Some(mut object) = self.object(node, "`x-windlass`") else { return (None, None) };
-        let budget = object.take("budget").and_then(|node| self.budget(node));
-        let call = object.take("call").and_then(|node| self.call(node));
+    /// Reads the extensions of a step: a budget, the stops that it accepts, or a call of another definition.
+    pub(super) fn step_extensions(&mut self, node: &SyntaxNode) -> StepExtensions {
+        let Some(mut object) = self.object(node, "`x-windlass`") else { return StepExtensions::default() };
+        let extensions = StepExtensions {
+            budget: object.take("budget").and_then(|node| self.budget(node)),
+            call: object.take("call").and_then(|node| self.call(node)),
+            accept: object.take("accept").map(|node| self.accept(node)).unwrap_or_default(),
+        };
         object.finish(codes::UNKNOWN_KEY, "`x-windlass` of a step", &mut self.found);
-        (budget, call)
+        extensions
+    }
+
+    /// Reads the extensions of an agent: how often it may be wrong, or do the same again.
+    pub(crate) fn agent_extensions(&mut self, node: &SyntaxNode, agent: &mut AgentDefinition) {
+        let Some(mut object) = self.object(node, "`x-windlass`") else { return };
+        let attempts = object.take("maxResultAttempts");
+        agent.max_result_attempts =
+            attempts.and_then(|node| self.count(node, "maxResultAttempts", 1, codes::VALIDATION));
+        let repeated = object.take("maxRepeatedCalls");
+        agent.max_repeated_calls = repeated.and_then(|node| self.count(node, "maxRepeatedCalls", 0, codes::VALIDATION));
+        object.finish(codes::UNKNOWN_KEY, "`x-windlass` of an agent", &mut self.found);
+        if let Some(attempts) = agent.max_result_attempts.filter(|_| agent.result_schema.is_none()) {
+            let message = "`maxResultAttempts` has no effect: the agent has no `resultSchema`";
+            self.warning(codes::NO_EFFECT, attempts.span, message, "add a `resultSchema`, or remove it");
+        }
+    }
+
+    /// Reads the stops of replies that complete the step.
+    fn accept(&mut self, node: &SyntaxNode) -> Vec<Spanned<ReplyStop>> {
+        let Some(items) = node.as_list() else {
+            self.wrong_type(node, "accept", "a list of stops", "such as [length, empty]");
+            return Vec::new();
+        };
+        items.iter().filter_map(|item| self.one_of(item, "accept", &ReplyStop::ALL, codes::VALIDATION)).collect()
     }
 
     /// Reads a call: a name alone, or a name with an input.
@@ -86,12 +122,14 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// Reads the extensions of a loop: only a budget.
-    pub(crate) fn only_budget(&mut self, node: &SyntaxNode) -> Option<ZenflowBudget> {
-        let mut object = self.object(node, "`x-windlass`")?;
+    /// Reads the extensions of a loop: a budget, and the number of iterations that may have no verdict.
+    pub(crate) fn loop_extensions(&mut self, node: &SyntaxNode) -> (Option<ZenflowBudget>, Option<Spanned<u64>>) {
+        let Some(mut object) = self.object(node, "`x-windlass`") else { return (None, None) };
         let budget = object.take("budget").and_then(|node| self.budget(node));
+        let unjudged = object.take("maxUnjudged");
+        let unjudged = unjudged.and_then(|node| self.count(node, "maxUnjudged", 0, codes::VALIDATION));
         object.finish(codes::UNKNOWN_KEY, "`x-windlass` of a loop", &mut self.found);
-        budget
+        (budget, unjudged)
     }
 
     fn budget(&mut self, node: &SyntaxNode) -> Option<ZenflowBudget> {

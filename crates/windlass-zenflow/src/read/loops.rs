@@ -27,14 +27,20 @@ impl DocumentReader<'_> {
         let output_mode =
             output_mode.and_then(|node| self.one_of(node, "outputMode", &OUTPUT_MODES, codes::LOOP_VALIDATION));
         let steps = object.take_entry("steps").map(|(key, node)| self.inner_steps(key, node)).unwrap_or_default();
-        let budget = object.take("x-windlass").and_then(|node| self.only_budget(node));
+        let (budget, max_unjudged) =
+            object.take("x-windlass").map(|node| self.loop_extensions(node)).unwrap_or_default();
         object.finish(codes::UNKNOWN_KEY, "`loop`", &mut self.found);
         // The placeholder for an unreadable list is never used, because there is an error.
         let nothing = || LoopMode::ForEach {
             items: ForEachItems::Literal(Spanned::new(windlass_value::Value::Null, node.span)),
             max_concurrency: None,
         };
-        Some(ZenflowLoop { span: node.span, mode: mode.unwrap_or_else(nothing), output_mode, steps, budget })
+        let mode = mode.unwrap_or_else(nothing);
+        if let Some(max) = max_unjudged.filter(|_| !has_judge(&mode)) {
+            let message = "`maxUnjudged` has no effect: the loop has no judge";
+            self.warning(codes::NO_EFFECT, max.span, message, "add `untilAgent`, or remove it");
+        }
+        Some(ZenflowLoop { span: node.span, mode, output_mode, steps, budget, max_unjudged })
     }
 
     fn check_for_each_keys(&mut self, for_each: &SpannedKey, object: &ObjectReader) {
@@ -118,4 +124,8 @@ impl DocumentReader<'_> {
             }
         }
     }
+}
+
+fn has_judge(mode: &LoopMode) -> bool {
+    matches!(mode, LoopMode::Repeat { until_agent: Some(_), .. })
 }

@@ -6,6 +6,7 @@ use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{Diagnostic, ObjectReader, SpannedKey, SpannedText, SyntaxNode, SyntaxNodeKind};
 
 use super::agents::{ID_HINT, is_id};
+use super::extensions::StepExtensions;
 use super::{DocumentReader, start};
 use crate::codes;
 use crate::document::{CelSource, DefinitionCall, Include, Spanned, ZenflowStep};
@@ -41,10 +42,8 @@ impl DocumentReader<'_> {
         if object.peek("include").is_some() {
             self.check_include_keys(&object);
         }
-        let (budget, call) = match object.take("x-windlass") {
-            Some(node) => self.step_extensions(node),
-            None => (None, None),
-        };
+        let StepExtensions { budget, call, accept } =
+            object.take("x-windlass").map(|node| self.step_extensions(node)).unwrap_or_default();
         if let Some(call) = &call {
             self.check_call_keys(&object, call);
         }
@@ -71,9 +70,19 @@ impl DocumentReader<'_> {
             }),
             budget,
             call,
+            accept: accept.iter().map(|stop| stop.value).collect(),
         };
         object.finish(codes::UNKNOWN_KEY, "a step", &mut self.found);
         self.warn_no_effect(&step);
+        if let Some(stop) = accept.first().filter(|_| !step.is_agent()) {
+            let hint = "set it in the steps whose agents answer";
+            self.warning(
+                codes::NO_EFFECT,
+                stop.span,
+                "`accept` has no effect: this step has no agent of its own",
+                hint,
+            );
+        }
         Some(step)
     }
 

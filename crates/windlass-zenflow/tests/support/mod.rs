@@ -30,6 +30,8 @@ fn write(document: &WorkflowDocument, depth: usize, out: &mut String) {
             Some(&agent.disallowed_tools).filter(|tools| !tools.is_empty()).map(|tools| join_texts(tools)),
         );
         field(&mut line, "turns", number(agent.max_turns.as_ref()));
+        field(&mut line, "results", number(agent.max_result_attempts.as_ref()));
+        field(&mut line, "repeats", number(agent.max_repeated_calls.as_ref()));
         field(&mut line, "temperature", agent.temperature.map(|number| number.value.to_string()));
         field(&mut line, "topP", agent.top_p.map(|number| number.value.to_string()));
         field(&mut line, "result", agent.result_schema.as_ref().map(|schema| to_json(&schema.value)));
@@ -79,6 +81,7 @@ fn step(step: &ZenflowStep, depth: usize, out: &mut String) {
     field(&mut line, "again", number(step.retries.as_ref()));
     field(&mut line, "calls again", number(step.max_retries.as_ref()));
     field(&mut line, "budget", step.budget.as_ref().map(budget));
+    field(&mut line, "accepts", Some(&step.accept).filter(|stops| !stops.is_empty()).map(|stops| format!("{stops:?}")));
     let _ = writeln!(out, "{indent}{line}");
     if let Some(repeat) = &step.repeat {
         let mut line = String::from("loop");
@@ -100,6 +103,7 @@ fn step(step: &ZenflowStep, depth: usize, out: &mut String) {
         }
         field(&mut line, "gives", repeat.output_mode.map(|mode| format!("{:?}", mode.value)));
         field(&mut line, "budget", repeat.budget.as_ref().map(budget));
+        field(&mut line, "unjudged", number(repeat.max_unjudged.as_ref()));
         let _ = writeln!(out, "{indent}  {line}");
         repeat.steps.iter().for_each(|inner| self::step(inner, depth + 2, out));
     }

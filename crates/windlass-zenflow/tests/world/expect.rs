@@ -11,6 +11,7 @@
 //! tools: [bash, read]                    # tool calls, in any order
 //! requests: [{of: design, turn: 1, has: [a text], lacks: [another], is: {model: m}}]
 //! events: {coordinator.narration: 1}
+//! hidden: [a text]                       # no event and no report has it
 //! seconds: 20                            # the duration
 //! ```
 
@@ -41,6 +42,7 @@ pub(crate) fn check(ran: &RunResult, expect: &Value) -> Vec<String> {
                 expected.as_list().unwrap_or_default().iter().flat_map(|wanted| request(ran, wanted)).collect()
             }
             "events" => events(ran, expected),
+            "hidden" => hidden(ran, expected),
             "seconds" => compare("seconds", expected, &Value::from(seconds(ran))),
             other => vec![format!("unknown expectation `{other}`")],
         };
@@ -172,6 +174,14 @@ fn events(ran: &RunResult, expected: &Value) -> Vec<String> {
         compare(&format!("events {kind}"), expected, &Value::from(count))
     };
     expected.as_map().into_iter().flat_map(Map::iter).flat_map(one).collect()
+}
+
+fn hidden(ran: &RunResult, expected: &Value) -> Vec<String> {
+    let events = ran.events.iter().map(|event| to_json(&Value::map(event.fields())));
+    let shown: Vec<String> = events.chain([to_json(&Value::map(ran.report.to_value()))]).collect();
+    let texts = expected.as_list().unwrap_or_default().iter().filter_map(Value::as_str);
+    let found = texts.filter(|text| shown.iter().any(|shown| shown.contains(text)));
+    found.map(|text| format!("{text:?} is shown")).collect()
 }
 
 fn seconds(ran: &RunResult) -> u64 {

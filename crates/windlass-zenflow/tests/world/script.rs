@@ -5,7 +5,7 @@
 //!   design: [a text, {say: a text, calls: [[bash, {cmd: ls}]]}, {fail: '503'}]
 //!   review: {always: LGTM}
 //!   coordinator: {rules: [{when: in the last message, say: a text}, {say: to all others}]}
-//!   long: [{say: a text, tokens: 1000}]
+//!   long: [{say: a text, tokens: 1000, stop: length, state: {any: state}}]
 //! tools: {bash: what it prints, read: {error: refused}, write: {crash: true}}
 //! files: [{path: a.txt, text: hello}]
 //! input: {…}
@@ -182,7 +182,7 @@ fn to_outcome(reply: &Value) -> TaskOutcome {
     };
     let calls = reply.get("calls").and_then(Value::as_list).unwrap_or_default().iter().enumerate();
     let calls: Vec<Value> = calls.map(|(at, call)| to_call(at, call)).collect();
-    let stop = if calls.is_empty() { "end" } else { "tools" };
+    let stop = reply.get("stop").and_then(Value::as_str).unwrap_or(if calls.is_empty() { "end" } else { "tools" });
     let output = reply.get("tokens").and_then(Value::as_int).unwrap_or(5);
     let usage = Value::object([
         ("input_tokens", Value::Int(10)),
@@ -194,10 +194,12 @@ fn to_outcome(reply: &Value) -> TaskOutcome {
         ("content", content),
         ("calls", Value::list(calls)),
         ("stop", Value::from(stop)),
+        ("context_full", reply.get("context_full").cloned().unwrap_or_default()),
         ("model", Value::from("scripted")),
         ("usage", usage.clone()),
     ]);
-    TaskOutcome { meta: Value::object([("usage", usage)]), ..TaskOutcome::success(output) }
+    let private = reply.get("state").cloned().unwrap_or_default();
+    TaskOutcome { meta: Value::object([("usage", usage)]), private, ..TaskOutcome::success(output) }
 }
 
 fn to_call(at: usize, call: &Value) -> Value {

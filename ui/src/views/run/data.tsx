@@ -2,6 +2,7 @@ import type { Json, Run } from "../../api";
 import { Status } from "../../components/common";
 import { JsonBox } from "../../components/json";
 import { brief } from "../../lib/format";
+import { stopOf, stopText } from "../../lib/stop";
 
 export function RunData({ run }: { run: Run }) {
   const steps = Object.entries(run.steps ?? {});
@@ -37,6 +38,7 @@ export function RunData({ run }: { run: Run }) {
                 <summary>
                   <Status status={step.status} />
                   <strong>{name}</strong>
+                  <Stop output={step.output} />
                   <span className="faint mono small cut">{step.error ? step.error.message : brief(step.output, 160)}</span>
                 </summary>
                 <div className="fold-in">
@@ -49,4 +51,10 @@ export function RunData({ run }: { run: Run }) {
       ) : null}
     </div>
   );
+}
+
+/** Marks a step whose agent gave no complete answer. */
+function Stop({ output }: { output: Json | undefined | null }) {
+  const stop = stopOf(output);
+  return stop === null ? null : <span className="tag" title={`The answer is ${stopText(stop)}.`}>{stop}</span>;
 }

@@ -12,6 +12,7 @@ import { useKeys } from "../../lib/keys";
 import { endReasonText, isLoop, isPattern, iterationPath, loopPath, outermostLoop } from "../../lib/loops";
 import { enclosingLoop, pathParts } from "../../lib/paths";
 import { Link, to } from "../../lib/router";
+import { stopOf, stopText } from "../../lib/stop";
 import { RestartDialog } from "./actions";
 
 export interface ChosenStep {
@@ -36,6 +37,7 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
   const took = node?.run?.duration_ms ?? frame.value?.duration_ms;
   const attempts = node?.run?.attempts ?? frame.value?.attempts;
   const iterations = node?.run?.iterations;
+  const stop = stopOf(top?.output);
   const started = status !== "pending" && !frame.value?.trimmed;
   const since = frame.value?.started_at ?? node?.run?.started_at ?? null;
   return (
@@ -59,6 +61,7 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
           {node?.run && node.run.runs > 1 ? (<><dt>Runs</dt><dd>{count(node.run.runs)}{node.run.counts ? `: ${Object.entries(node.run.counts).map(([key, value]) => `${count(value)} ${humanize(key)}`).join(", ")}` : ""}</dd></>) : null}
           {attempts ? (<><dt>Attempts</dt><dd>{(node?.run?.runs ?? 1) > 1 ? `up to ${attempts}` : attempts}</dd></>) : null}
           {iterations ? (<><dt>Iterations</dt><dd>{count(iterations.ended)}{iterations.failed ? `, ${count(iterations.failed)} failed` : ""}{iterations.reason ? `, ended by ${endReasonText(iterations.reason)}` : ""}</dd></>) : null}
+          {stop !== null ? (<><dt>Answer</dt><dd>{stopText(stop)} ({stop})</dd></>) : null}
           {node?.run?.worker !== undefined ? (<><dt>Worker</dt><dd>{node.run.worker}</dd></>) : null}
         </dl>
         <div className="row wraps">

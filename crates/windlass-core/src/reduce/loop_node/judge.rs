@@ -6,6 +6,7 @@
 //! |---|---|---|---|
 //! | with `done: true` | ends as `judge` | ends when none is live | ends when none is live |
 //! | with `done: false`, or without a verdict | continues | the same | the same |
+//! | without a verdict, once more than `max_unjudged` | ends as `failed` | the same | the same |
 //! | failed or timed out | continues; ends as `failed` with `judge_fails` | the same | the same |
 
 use windlass_value::Value;
@@ -15,7 +16,7 @@ use crate::plan::{Loop, NodeId};
 use crate::reduce::fault::FaultResult;
 use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameId, LiveIteration, ScopeId};
-use crate::{EventKind, LoopEndReason, Outcome, Status};
+use crate::{ErrorInfo, EventKind, LoopEndReason, Outcome, Status};
 
 /// Returns the judge of a successful iteration that has not ended the loop.
 pub(super) fn judge_for(looping: &Loop, outcome: &Outcome, checks: &IterationChecks) -> Option<NodeId> {
@@ -56,6 +57,11 @@ impl Reducer<'_> {
         let body = self.loop_frame_mut(id)?;
         body.iterations.remove(&index);
         body.unjudged += u64::from(done_value.is_none());
+        let too_often = done_value.is_none() && looping.max_unjudged.is_some_and(|max| body.unjudged > max);
+        if too_often && checks.error.is_none() {
+            checks.stop = Some(LoopEndReason::Failed);
+            checks.error = Some(unjudged(body.unjudged, &verdict));
+        }
         self.publish_at(id, EventKind::LoopJudged { iteration: index, done: done_value, verdict });
         self.state.scopes.remove(scope);
         match closing {
@@ -64,4 +70,14 @@ impl Reducer<'_> {
         }
         Ok(())
     }
+}
+
+/// The error of a loop whose judge gave no verdict too often, with the reason of the last time if the judge failed.
+fn unjudged(times: u64, last: &Value) -> ErrorInfo {
+    let times = if times == 1 { "1 iteration has".to_owned() } else { format!("{times} iterations have") };
+    let why = last.get("error").and_then(|error| error.get("message")).and_then(Value::as_str);
+    let last = why.map(|why| format!("; the last: {why}")).unwrap_or_default();
+    let message = format!("{times} no verdict of the judge, more than the loop tolerates{last}");
+    ErrorInfo::new("LoopUnjudged", "limit", message)
+        .hint("check what the judge answers: `windlass events RUN`; or raise `maxUnjudged`")
 }

@@ -130,12 +130,14 @@ impl<'a> Reducer<'a> {
                 Ok(())
             }
             Action::Effect(effect) => {
-                let call = catch_failure(self.next_call(id, effect, scope, locals))?;
+                let left = effect.reservation.map(|_| self.names_of_budgets(id)).transpose()?;
+                let input_locals = Locals { names: left.as_ref(), ..locals };
+                let call = catch_failure(self.next_call(id, effect, scope, input_locals))?;
                 let timeout =
                     task.timeout.as_ref().map(|timeout| self.duration_with(timeout, scope, locals)).transpose()?;
                 match call {
                     Ok(EffectCall::Begin { tool, input }) => {
-                        let reserved = self.reservation(effect.reservation, scope, locals)?;
+                        let reserved = self.reservation(effect.reservation, &input, scope, locals)?;
                         match self.reserve_budget(id, &reserved)? {
                             BudgetDecision::Yes => {
                                 self.begin_attempt(id)?;

@@ -17,7 +17,7 @@ use crate::state::PipelineFrame;
 use crate::{ErrorInfo, Outcome, TaskOutcome};
 
 /// The properties of an outcome that the reducer sets itself.
-const RESERVED: [&str; 4] = ["status", "result", "error", "meta"];
+const RESERVED: [&str; 5] = ["status", "result", "error", "meta", "private"];
 
 /// The names `_task`, `_attempt` and `_visit` (both from 1) and `_prev`; for an ended task also `outcome`.
 pub(crate) struct TaskNames<'a> {
@@ -71,7 +71,7 @@ impl<'a> TaskNames<'a> {
         }
     }
 
-    /// Returns `{status, result, error, meta}` with the facts that the tool has reported added.
+    /// Returns `{status, result, error, meta, private?}` with the facts that the tool has reported added.
     fn outcome(&self) -> Option<&Value> {
         let ended = self.ended.as_ref()?;
         Some(ended.value.get_or_init(|| {
@@ -80,6 +80,9 @@ impl<'a> TaskNames<'a> {
             map.insert("result", ended.outcome.output.clone());
             map.insert("error", ended.outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value));
             map.insert("meta", complete_meta(&ended.outcome.meta, self.attempt, ended.started_at, ended.ended_at));
+            if !ended.outcome.private.is_null() {
+                map.insert("private", ended.outcome.private.clone());
+            }
             facts(ended.outcome).for_each(|(name, fact)| _ = map.insert(name.clone(), fact.clone()));
             Value::map(map)
         }))
