@@ -174,6 +174,11 @@ impl StoreOwners for SqliteStore {
         self.refuse_if_stopped()?;
         owners::is_alive(&self.owners, owner)
     }
+
+    fn live_owners(&self) -> Result<Vec<String>, StoreError> {
+        self.refuse_if_stopped()?;
+        owners::live_owners(&self.owners)
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -29,11 +29,35 @@ pub(crate) fn open(directory: &Path) -> Result<Owner, StoreError> {
 
 /// Returns whether an owner is alive. Shared probes do not disturb each other, and a name is never reused.
 pub(crate) fn is_alive(directory: &Path, owner: &str) -> Result<bool, StoreError> {
-    let is_name = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if !is_name {
+    if !is_owner_name(owner) {
         return Ok(false);
     }
     is_locked(&path_of(directory, owner))
+}
+
+fn is_owner_name(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Returns the names of the owners that are alive: few, one for each engine that has the store open.
+pub(crate) fn live_owners(directory: &Path) -> Result<Vec<String>, StoreError> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(from_io(&error, "list", directory)),
+    };
+    let mut alive = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| from_io(&error, "list", directory))?.path();
+        let is_owner = path.extension().is_some_and(|extension| extension == SUFFIX);
+        let name = path.file_stem().and_then(|stem| stem.to_str()).filter(|name| is_owner && is_owner_name(name));
+        if let Some(name) = name
+            && is_locked(&path)?
+        {
+            alive.push(name.to_owned());
+        }
+    }
+    Ok(alive)
 }
 
 /// Removes the files of dead owners and returns whether any owner is alive. Files that cannot be examined stay.

@@ -10,12 +10,14 @@ pub mod backend;
 mod checksum;
 pub mod conformance;
 mod error;
+mod filter;
 mod memory;
 mod row;
 mod verify;
 mod writer;
 
 pub use error::{StoreError, StoreErrorKind};
+pub use filter::{ParentFilter, RunFilter, RunningFilter, StatusCount};
 pub use memory::{Fault, MemoryStore};
 pub use row::*;
 pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, CommitReply, GroupWriter, WriterLimits};
@@ -166,6 +168,8 @@ pub trait StoreOwners: Send + Sync {
     fn open_owner(&self) -> Result<Owner, StoreError>;
     /// Returns whether a process still holds the resource of this owner. An unknown owner is dead.
     fn owner_alive(&self, owner: &str) -> Result<bool, StoreError>;
+    /// Returns the names of all owners that are alive: one for each engine that has this store open.
+    fn live_owners(&self) -> Result<Vec<String>, StoreError>;
 }
 
 /// The complete store interface.

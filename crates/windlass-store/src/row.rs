@@ -428,57 +428,6 @@ pub struct JournalRow {
     pub body: Vec<u8>,
 }
 
-/// Filter of a listing: a run must match every part.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct RunFilter {
-    /// The run has this status.
-    pub status: Option<RunStatus>,
-    /// The run has any of these; an empty list is no condition.
-    pub statuses: Vec<RunStatus>,
-    /// The run's definition has exactly this name.
-    pub definition: Option<String>,
-    /// The run's plan has this dialect.
-    pub dialect: Option<String>,
-    /// Only runs that have not ended.
-    pub unfinished: bool,
-    /// A substring of the run's id or of its definition's name, compared without regard to ASCII case.
-    pub search: Option<String>,
-    /// The run is, or is not, a child run.
-    pub parent: Option<ParentFilter>,
-    /// Created at this time or later.
-    pub since: Option<Timestamp>,
-    /// Created before this time.
-    pub until: Option<Timestamp>,
-}
-
-/// The number of runs that have a status, as far as they were counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StatusCount {
-    /// The status that was counted.
-    pub status: RunStatus,
-    /// The number of runs with this status.
-    pub runs: u64,
-    /// There are older runs that were not examined.
-    pub more: bool,
-}
-
-impl RunFilter {
-    /// Returns whether the filter names a definition or a parent run: such runs are seldom very many, all statuses
-    /// together.
-    pub fn is_narrow(&self) -> bool {
-        self.definition.is_some() || matches!(self.parent, Some(ParentFilter::Run(_)))
-    }
-}
-
-/// Filter by parent run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ParentFilter {
-    /// Runs without a parent run.
-    TopLevel,
-    /// Child runs of this run.
-    Run(Arc<str>),
-}
-
 /// A record that belongs to no run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecordRow {

@@ -82,7 +82,7 @@ fn check_run(
     }
     match &row.owner {
         // The run only waits: its dead owner left no unfinished work.
-        Some(_) if status_name(row, &state) == "waiting" => Ok(None),
+        Some(_) if status_name(row, &state, None) == "waiting" => Ok(None),
         Some(owner) => finding(
             format!("its owner, {}, is no longer running", owner_name(owner)),
             stores::resume_hint(global, store, row)?,

@@ -1,6 +1,7 @@
 //! Read-only views of runs: objects of the public contract, read from the store without owning the run.
 //!
-//! - `image` status of a run
+//! - `image` a run as the store has it
+//! - `listed_status` the status under which users see it
 //! - `tree` its live part
 //! - `events` its events
 //! - `iterations` the paged history of its loops
@@ -11,6 +12,7 @@ mod events;
 mod facts;
 mod image;
 mod iterations;
+mod listed_status;
 mod source_location;
 mod tree;
 
@@ -21,8 +23,9 @@ pub use image::{StoredRun, final_report, live_owner, run_duration, run_error, ru
 pub use iterations::{
     HistoryCell, IterationPage, LoopHistory, history_strip, iteration_value, iterations_page, loop_histories,
 };
+pub use listed_status::{ListedCount, ListedStatus, OwnerProbe, count_by_status, filter_by_status, listed_status};
 pub use source_location::source_span;
-pub use tree::{frame_path, mark_paused, running_iterations, tree_value};
+pub use tree::{frame_path, mark_stopped, running_iterations, tree_value};
 
 use windlass_core::{ErrorInfo, START_EVENT, SignalDelivery};
 

@@ -17,6 +17,8 @@ fn sequential_claims(subject: &mut dyn ConformanceSubject) {
     let (first, second) = (store.open_owner().expect("an owner"), store.open_owner().expect("an owner"));
     assert_ne!(first.name, second.name, "owner names are never reused");
     assert!(store.owner_alive(&first.name).expect("alive"));
+    let alive = |owner: &str| store.live_owners().expect("alive").iter().any(|name| name == owner);
+    assert!(alive(&first.name) && alive(&second.name), "every live owner is listed");
     assert!(!store.owner_alive("missing").expect("alive"));
     assert!(!store.owner_alive("../windlass").expect("alive"), "a name is not a path");
 
@@ -34,6 +36,7 @@ fn sequential_claims(subject: &mut dyn ConformanceSubject) {
     let dead = first.name.clone();
     drop(first);
     assert!(!store.owner_alive(&dead).expect("alive"), "dropping the owner guard ends the owner's liveness");
+    assert!(!alive(&dead) && alive(&second.name), "a dead owner is not listed");
     assert_eq!(store.claim("r", &second.name).expect("claim"), ClaimResult::Owned { owner_epoch: 3 });
 
     let end = RunBatch { owner_epoch: 3, status: Some(status(RunStatus::Succeeded, 9)), ..empty("r", 0) };

@@ -282,4 +282,9 @@ impl StoreOwners for MemoryStore {
         self.disk().refuse_if_stopped()?;
         Ok(self.is_alive(owner))
     }
+
+    fn live_owners(&self) -> Result<Vec<String>, StoreError> {
+        self.disk().refuse_if_stopped()?;
+        Ok(self.owners.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect())
+    }
 }

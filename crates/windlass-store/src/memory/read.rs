@@ -223,6 +223,10 @@ fn matches_filter(filter: &RunFilter, row: &RunRow) -> bool {
     let has = |text: &str, part: &str| text.to_ascii_lowercase().contains(&part.to_ascii_lowercase());
     filter.status.is_none_or(|status| row.status == status)
         && (filter.statuses.is_empty() || filter.statuses.contains(&row.status))
+        && filter
+            .running
+            .as_ref()
+            .is_none_or(|running| row.status != RunStatus::Running || running.matches(row.owner.as_deref()))
         && filter.definition.as_ref().is_none_or(|definition| row.definition == *definition)
         && filter.dialect.as_ref().is_none_or(|dialect| row.dialect == *dialect)
         && !(filter.unfinished && row.status.is_final())

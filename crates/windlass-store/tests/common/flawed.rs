@@ -308,4 +308,8 @@ impl StoreOwners for FlawedStore {
     fn owner_alive(&self, owner: &str) -> StoreResult<bool> {
         self.inner.owner_alive(owner)
     }
+
+    fn live_owners(&self) -> StoreResult<Vec<String>> {
+        self.inner.live_owners()
+    }
 }
