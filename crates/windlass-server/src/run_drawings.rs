@@ -272,7 +272,7 @@ fn add_frames(frames: &[FrameView], above: &str, add_event: &mut dyn FnMut(Event
             add_event(loop_started(Arc::default(), looping.max_iterations), &path, at);
             if looping.ended > 0 {
                 let (to, failed) = (looping.ended - 1, looping.failed);
-                add_event(EventKind::LoopProgress { from: 0, to, failed }, &path, at);
+                add_event(EventKind::LoopProgress { from: 0, to, failed, steps: Vec::new() }, &path, at);
             }
         }
         add_frames(&frame.children, &path, add_event);

@@ -208,6 +208,44 @@ async fn a_run_is_drawn_while_it_runs() {
     assert_eq!(inner["items"][0]["path"], "count[4].add");
 }
 
+/// From an iteration on, steps of a long loop publish no events of their own; their boxes count all the same.
+#[tokio::test]
+async fn every_box_counts_all_iterations_of_a_long_loop() {
+    let definition = json!({
+        "name": "long",
+        "actions": {
+            "each": {
+                "type": "foreach",
+                "foreach": "@range(0, 400)",
+                "runtimeConfiguration": { "concurrency": { "repetitions": 1 } },
+                "actions": {
+                    "half": { "type": "compose", "inputs": "@div(100, mod(item(), 40))" },
+                    "odd": {
+                        "type": "if",
+                        "expression": "@equals(mod(item(), 2), 1)",
+                        "actions": { "keep": { "type": "compose", "inputs": "@item()" } }
+                    }
+                }
+            }
+        }
+    });
+    let limits = Limits { loop_quiet_from_iteration: 40, slice_iterations: 7, ..Limits::default() };
+    let world = World::with_limits(Arc::new(MemoryStore::new()), ServerOptions::default(), limits);
+    world.register(&definition.to_string()).await;
+    world.run("long", "r1").await;
+    let graph = world.get("/api/v1/runs/r1/graph").await.expect_status(200);
+    let node = |name: &str| -> Json {
+        let nodes = graph["nodes"].as_array().expect("nodes");
+        nodes.iter().find(|node| node["name"] == name).map(|node| node["run"].clone()).unwrap_or_default()
+    };
+    let (each, half, keep) = (node("each"), node("half"), node("keep"));
+    assert_eq!((&each["iterations"]["ended"], &each["iterations"]["failed"]), (&json!(400), &json!(10)));
+    assert_eq!((&half["runs"], &half["counts"]), (&json!(400), &json!({"succeeded": 390, "failed": 10})), "{half}");
+    assert_eq!(keep["counts"], json!({"succeeded": 200, "skipped": 200}), "{keep}");
+    let listed = world.get("/api/v1/runs/r1/loops").await.expect_status(200);
+    assert_eq!((&listed["items"][0]["iterations"], &listed["items"][0]["failed"]), (&json!(400), &json!(10)));
+}
+
 /// A request does not wait: the state is drawn first, the events as soon as they are read.
 #[tokio::test]
 async fn a_run_with_very_many_events_is_drawn_from_its_state_first() {

@@ -12,6 +12,7 @@ mod frames;
 mod loop_node;
 mod nodes;
 mod publish;
+mod quiet_steps;
 mod retry;
 mod run_end;
 mod ticks;

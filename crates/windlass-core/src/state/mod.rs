@@ -7,6 +7,7 @@ mod check;
 mod fork;
 mod frame;
 mod mail;
+mod quiet_steps;
 mod slab;
 mod wait_frame;
 
@@ -23,6 +24,7 @@ pub use frame::{
     SlotState, UsageAccount,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
+pub use quiet_steps::QuietSteps;
 pub use slab::{Slab, SlabId};
 pub use wait_frame::{ApprovalForm, WaitFrame};
 
