@@ -5,6 +5,7 @@ use crate::common;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::http::Method;
 use common::{BROKEN, HELD, World, counting};
 use serde_json::{Value as Json, json};
 use windlass_core::{IterationRecord, Limits, Status};
@@ -244,6 +245,52 @@ async fn every_box_counts_all_iterations_of_a_long_loop() {
     assert_eq!(keep["counts"], json!({"succeeded": 200, "skipped": 200}), "{keep}");
     let listed = world.get("/api/v1/runs/r1/loops").await.expect_status(200);
     assert_eq!((&listed["items"][0]["iterations"], &listed["items"][0]["failed"]), (&json!(400), &json!(10)));
+}
+
+/// A restarted run shows the work that it took over, as if it had done it.
+#[tokio::test]
+async fn a_restarted_run_counts_what_it_inherits() {
+    let definition = json!({
+        "name": "restarted",
+        "actions": {
+            "before": {
+                "type": "foreach", "foreach": "@range(0, 3)",
+                "actions": { "one": { "type": "compose", "inputs": "@item()" } }
+            },
+            "each": {
+                "type": "foreach", "foreach": "@range(0, 20)", "runtimeConfiguration": { "concurrency": { "repetitions": 1 } },
+                "actions": { "part": { "type": "compose", "inputs": "@div(1, mod(item(), 5))" } },
+                "runAfter": { "before": ["Succeeded"] }
+            }
+        }
+    });
+    let world = World::new();
+    world.register(&definition.to_string()).await;
+    let first = world.run("restarted", "r1").await;
+    assert_eq!(first["status"], "failed", "items 0, 5, 10 and 15 fail");
+    let body = json!({ "from": "each[12]", "id": "r2" });
+    world.post("/api/v1/runs/r1/restart", body).await.expect_status(202);
+    world.until_status("r2", "failed").await;
+    let facts = async |run: &str| {
+        let loops = world.get(&format!("/api/v1/runs/{run}/loops")).await.expect_status(200)["items"].clone();
+        let strip = world.get(&format!("/api/v1/runs/{run}/strip?loop=each&cells=20")).await.expect_status(200);
+        let graph = world.get(&format!("/api/v1/runs/{run}/graph")).await.expect_status(200);
+        let nodes = graph["nodes"].as_array().expect("nodes").iter();
+        let counts: Vec<Json> = nodes
+            .map(|node| json!([node["name"], node["run"]["runs"], node["run"]["counts"], node["run"]["iterations"]]))
+            .collect();
+        let iterations = world.get(&format!("/api/v1/runs/{run}/iterations?loop=each")).await.expect_status(200);
+        let statuses: Vec<Json> =
+            iterations["iterations"].as_array().expect("iterations").iter().map(|one| one["status"].clone()).collect();
+        json!({ "loops": loops, "cells": strip["cells"], "counts": counts, "statuses": statuses })
+    };
+    let (old, new) = (facts("r1").await, facts("r2").await);
+    assert_eq!(old["loops"][1]["failed"], 4);
+    assert_eq!(new, old);
+    // The inherited history belongs to the new run: it stays when the source run is removed.
+    world.request(Method::DELETE, "/api/v1/runs/r1", None).await.expect_status(200);
+    let later = world.get("/api/v1/runs/r2/iterations?loop=each").await.expect_status(200);
+    assert_eq!((&later["total"], &later["failed"], &later["not_retained"]), (&json!(20), &json!(4), &json!([])));
 }
 
 /// A request does not wait: the state is drawn first, the events as soon as they are read.

@@ -68,7 +68,7 @@ impl IterationBuffer {
                     || iteration.status.is_bad()
             });
             self.trim(&path, keep_from, limits, &mut trims);
-            rows.extend(pack(&path, iterations, limits));
+            rows.extend(pack_iterations(&path, iterations, limits));
         }
         (rows, trims)
     }
@@ -91,7 +91,7 @@ impl IterationBuffer {
 
 /// Packs consecutive iterations with the same retention into rows: the first ones and the failed ones are kept
 /// forever, the others are trimmed later.
-fn pack(path: &Arc<str>, iterations: Vec<IterationRecord>, limits: &Limits) -> Vec<IterationRow> {
+pub(crate) fn pack_iterations(path: &Arc<str>, iterations: Vec<IterationRecord>, limits: &Limits) -> Vec<IterationRow> {
     let mut iterations = iterations;
     iterations.sort_by_key(|iteration| iteration.index);
     let mut groups: Vec<((bool, u64), Vec<IterationRecord>)> = Vec::new();

@@ -4,6 +4,7 @@ mod events;
 mod forks;
 mod handle;
 mod ids;
+mod inherited_history;
 mod quarantine;
 mod recover;
 mod reload;

@@ -4,6 +4,7 @@
 //! - `listed_status` the status under which users see it
 //! - `tree` its live part
 //! - `events` its events
+//! - `inherited_events` those of the runs that it continues
 //! - `iterations` the paged history of its loops
 //! - `facts` loop details that the final report lacks
 //! - `source_location` maps a path to its location in the definition
@@ -11,6 +12,7 @@
 mod events;
 mod facts;
 mod image;
+mod inherited_events;
 mod iterations;
 mod listed_status;
 mod source_location;
@@ -20,6 +22,7 @@ use events::fill_run_id;
 pub use events::{StoredEvent, StoredEvents, event_value, last_before, newest_event};
 pub use facts::{LoopDetails, LoopDetailsByStep, defined_max_iterations, loop_details, started_max_iterations};
 pub use image::{StoredRun, final_report, live_owner, run_duration, run_error, run_time_now, status_name};
+pub use inherited_events::InheritedEvents;
 pub use iterations::{
     HistoryCell, IterationPage, LoopHistory, history_strip, iteration_value, iterations_page, loop_histories,
 };
