@@ -12,7 +12,7 @@ use windlass_value::BlobHash;
 
 use crate::error::SqliteResult;
 use crate::rows::{
-    blob_checksum, inbox_checksum, iteration_checksum, journal_checksum, options_checksum, result_checksum,
+    RELEASE, blob_checksum, inbox_checksum, iteration_checksum, journal_checksum, options_checksum, result_checksum,
     snapshot_checksum, wait_checksum,
 };
 
@@ -249,7 +249,8 @@ impl RunWriter<'_> {
     }
 
     fn release(self) -> SqliteResult<()> {
-        let mut update = self.transaction.prepare_cached("UPDATE runs SET owner = NULL WHERE number = ?1")?;
+        let sql = format!("UPDATE runs SET {RELEASE}, owner = NULL WHERE number = ?1");
+        let mut update = self.transaction.prepare_cached(&sql)?;
         update.execute([self.number])?;
         Ok(())
     }

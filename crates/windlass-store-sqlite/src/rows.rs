@@ -16,7 +16,20 @@ use crate::error::{SqliteResult, damaged, damaged_row};
 pub(crate) const RUN_COLUMNS: &str =
     "number, id, plan, definition, dialect, status, owner, owner_epoch, created_at, changed_at, timer, parent, options,
      options_checksum, result, result_checksum,
-     (SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), format";
+     (SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), format, previous_owner";
+/// SQL expression for the number of ticks of a run.
+macro_rules! ticks {
+    () => {
+        "coalesce((SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), 0)"
+    };
+}
+pub(crate) const TICKS: &str = ticks!();
+/// SQL assignment for a run whose owner changes. An owner that has written nothing leaves the previous owner as it is.
+pub(crate) const RELEASE: &str = concat!(
+    "previous_owner = CASE WHEN owner IS NOT NULL AND ",
+    ticks!(),
+    " > claimed_ticks THEN owner ELSE previous_owner END"
+);
 pub(crate) const JOURNAL_COLUMNS: &str = "run, first_tick, ticks, first_event, events, checksum, body, position";
 pub(crate) const SNAPSHOT_COLUMNS: &str = "run, tick, event, state_hash, checksum, body, rowid";
 pub(crate) const PLAN_COLUMNS: &str = "hash, dialect, checksum, body, rowid";
@@ -54,6 +67,7 @@ pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> SqliteResult<RunRow> {
         result,
         ticks: row.get::<_, Option<u64>>(16)?.unwrap_or(0),
         format: row.get(17)?,
+        previous_owner: row.get(18)?,
     })
 }
 

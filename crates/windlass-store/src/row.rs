@@ -373,6 +373,8 @@ pub struct RunRow {
     pub owner: Option<String>,
     /// The fencing token of the last claim.
     pub owner_epoch: u64,
+    /// The owner before, if it has written a tick: the one that wrote the newest tick before the last claim or release.
+    pub previous_owner: Option<String>,
     /// The time at which the run was created.
     pub created_at: Timestamp,
     /// The time of the last status change.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use windlass_core::{Program, State};
 use windlass_store::{BatchVerdict, IterationRow, NewRun, NewSnapshot, PlanRow, RunBatch, StatusChange, StoreRead};
-use windlass_value::{BlobHash, Value};
+use windlass_value::{BlobHash, Duration, Value};
 
 use super::{Durability, ReloadGuard, RunHandle, RunOptions, RuntimeEngine, new_run_id, residents};
 use crate::adapters::{RunMessage, resident_status};
@@ -141,7 +141,7 @@ impl RuntimeEngine {
             plan,
             definition: program.plan.name.to_string(),
             dialect: program.plan.dialect.to_string(),
-            owner: Some(self.inner.owner.name.clone()),
+            owner: Some(self.inner.owner.name().clone()),
             created_at: now,
             parent: how.parent.as_ref().map(|(parent, _)| parent.clone()),
             cancel_request_id: how.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),
@@ -175,7 +175,7 @@ impl RuntimeEngine {
             run,
             program,
             image: recovery::RunImage::new(state),
-            first: vec![windlass_core::TickKind::Restart],
+            first: vec![windlass_core::TickKind::Restart { lived: Duration::ZERO }],
             owner_epoch: 1,
             create: None,
             clock,

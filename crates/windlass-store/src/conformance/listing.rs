@@ -51,6 +51,7 @@ fn assert_full_row(row: &RunRow) {
         status: RunStatus::Succeeded,
         owner: None,
         owner_epoch: 1,
+        previous_owner: None,
         created_at: Timestamp(1_000),
         changed_at: Timestamp(77),
         timer: None,

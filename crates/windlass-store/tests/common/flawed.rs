@@ -312,4 +312,8 @@ impl StoreOwners for FlawedStore {
     fn live_owners(&self) -> StoreResult<Vec<String>> {
         self.inner.live_owners()
     }
+
+    fn last_heartbeat(&self, owner: &str) -> StoreResult<Option<Timestamp>> {
+        self.inner.last_heartbeat(owner)
+    }
 }
