@@ -12,7 +12,7 @@ use windlass_core::{IterationRecord, Limits, Status};
 use windlass_runtime::codec::{IterationPack, encode};
 use windlass_server::ServerOptions;
 use windlass_server::views::ReaderViews;
-use windlass_store::{IterationRow, MemoryStore, NewRun, RunBatch, Store};
+use windlass_store::{IterationOutcome, IterationRow, MemoryStore, NewRun, RunBatch, Store};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
@@ -113,7 +113,7 @@ fn write_run_with_iterations(store: &dyn Store, iterations: u64) {
         loop_path: "sync".into(),
         first,
         last,
-        failed,
+        outcome: if failed { IterationOutcome::Failed } else { IterationOutcome::Succeeded },
         body: encode(&IterationPack((first..=last).map(record).collect())),
     };
     let mut rows = Vec::new();
@@ -245,6 +245,45 @@ async fn every_box_counts_all_iterations_of_a_long_loop() {
     assert_eq!(keep["counts"], json!({"succeeded": 200, "skipped": 200}), "{keep}");
     let listed = world.get("/api/v1/runs/r1/loops").await.expect_status(200);
     assert_eq!((&listed["items"][0]["iterations"], &listed["items"][0]["failed"]), (&json!(400), &json!(10)));
+}
+
+/// A slow iteration may be far behind the others when its loop is cancelled.
+#[tokio::test]
+async fn a_cancelled_iteration_is_never_counted_as_failed() {
+    let definition = json!({
+        "name": "behind",
+        "actions": {
+            "each": {
+                "type": "foreach", "foreach": "@range(0, 600)", "runtimeConfiguration": { "concurrency": { "repetitions": 2 } },
+                "actions": {
+                    "slow": {
+                        "type": "if",
+                        "expression": "@equals(item(), 0)",
+                        "actions": { "wait": { "type": "activity", "inputs": { "activityName": "gate", "input": "never" } } }
+                    }
+                }
+            }
+        }
+    });
+    let world = World::new();
+    world.register(&definition.to_string()).await;
+    world.start("behind", "r1").await;
+    let begun = Instant::now();
+    while world.get("/api/v1/runs/r1/loops").await.expect_status(200)["items"][0]["live"]["ended"] != 599 {
+        assert!(begun.elapsed() < common::HANG, "only the first iteration waits");
+    }
+    world.post("/api/v1/runs/r1/cancel", json!({})).await.expect_status(202);
+    world.until_status("r1", "cancelled").await;
+    let listed = world.get("/api/v1/runs/r1/loops").await.expect_status(200);
+    assert_eq!(
+        (&listed["items"][0]["iterations"], &listed["items"][0]["failed"]),
+        (&json!(600), &json!(0)),
+        "{listed}"
+    );
+    let strip = world.get("/api/v1/runs/r1/strip?loop=each&cells=2").await.expect_status(200);
+    assert_eq!((&strip["cells"][0]["failed"], &strip["cells"][0]["other"]), (&json!(0), &json!(1)), "{strip}");
+    let failed = world.get("/api/v1/runs/r1/iterations?loop=each&failed=true").await.expect_status(200);
+    assert_eq!((&failed["iterations"], &failed["failed"]), (&json!([]), &json!(0)));
 }
 
 /// A restarted run shows the work that it took over, as if it had done it.

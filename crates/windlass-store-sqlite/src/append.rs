@@ -190,17 +190,17 @@ impl RunWriter<'_> {
     fn iterations(self, iterations: &[IterationRow], trims: &[IterationTrim]) -> SqliteResult<()> {
         for iteration in iterations {
             let mut insert = self.transaction.prepare_cached(
-                "INSERT OR REPLACE INTO iterations (run, loop_path, first, last, failed, checksum, body)
+                "INSERT OR REPLACE INTO iterations (run, loop_path, first, last, outcome, checksum, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?;
             let checksum = iteration_checksum(self.number, iteration);
-            let IterationRow { loop_path, first, last, failed, body } = iteration;
-            insert.execute(params![self.number, loop_path, first, last, failed, checksum, body])?;
+            let IterationRow { loop_path, first, last, outcome, body } = iteration;
+            insert.execute(params![self.number, loop_path, first, last, *outcome as u8, checksum, body])?;
         }
         for trim in trims {
             let mut delete = self.transaction.prepare_cached(
                 "DELETE FROM iterations
-                 WHERE run = ?1 AND loop_path = ?2 AND first >= ?3 AND first < ?4 AND last < ?4 AND failed = 0",
+                 WHERE run = ?1 AND loop_path = ?2 AND first >= ?3 AND first < ?4 AND last < ?4 AND outcome = 0",
             )?;
             delete.execute(params![self.number, trim.loop_path, trim.keep_first, trim.before])?;
         }

@@ -98,7 +98,8 @@ CREATE TABLE iterations (
     loop_path TEXT NOT NULL,
     first INTEGER NOT NULL,
     last INTEGER NOT NULL,
-    failed INTEGER NOT NULL,
+    -- 0: succeeded, 1: failed, 2: cancelled with their loop.
+    outcome INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     body BLOB NOT NULL,
     PRIMARY KEY (run, loop_path, first)

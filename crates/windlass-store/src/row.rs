@@ -207,8 +207,8 @@ pub struct IterationRow {
     pub first: u64,
     /// Index of the last iteration, inclusive.
     pub last: u64,
-    /// The iterations failed or were cancelled. Trimming keeps such rows.
-    pub failed: bool,
+    /// The outcome of every iteration in the row.
+    pub outcome: IterationOutcome,
     /// The encoded iterations.
     pub body: Vec<u8>,
 }
@@ -220,8 +220,28 @@ pub struct IterationHeader {
     pub first: u64,
     /// Index of the last iteration, inclusive.
     pub last: u64,
-    /// The iterations failed or were cancelled.
-    pub failed: bool,
+    /// The outcome of every iteration in the row.
+    pub outcome: IterationOutcome,
+}
+
+/// The outcome that the iterations of one row share, so that they are counted without reading them. Trimming keeps
+/// iterations that did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IterationOutcome {
+    /// The iterations succeeded or were skipped.
+    Succeeded = 0,
+    /// The iterations failed.
+    Failed = 1,
+    /// The iterations were in flight when their loop ended, which cancelled them.
+    Cancelled = 2,
+}
+
+impl IterationOutcome {
+    /// Returns the outcome with this number; the inverse of a cast.
+    pub fn from_number(number: u8) -> Option<IterationOutcome> {
+        use IterationOutcome::{Cancelled, Failed, Succeeded};
+        [Succeeded, Failed, Cancelled].into_iter().find(|outcome| *outcome as u8 == number)
+    }
 }
 
 /// A wait of a run that needs an external answer.

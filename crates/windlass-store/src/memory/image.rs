@@ -8,8 +8,8 @@ use windlass_value::{BlobHash, Timestamp};
 use super::checksummed::{BlobRow, Checksummed};
 use crate::RUN_FORMAT;
 use crate::{
-    BatchVerdict, InboxRow, IterationRow, IterationTrim, JournalRecord, JournalRow, NewRun, NewSnapshot, PlanRow,
-    RecordRow, RunBatch, RunRow, RunStatus, SnapshotRow, StatusChange, WaitRow,
+    BatchVerdict, InboxRow, IterationOutcome, IterationRow, IterationTrim, JournalRecord, JournalRow, NewRun,
+    NewSnapshot, PlanRow, RecordRow, RunBatch, RunRow, RunStatus, SnapshotRow, StatusChange, WaitRow,
 };
 
 #[derive(Clone, Default)]
@@ -280,7 +280,10 @@ impl StoredRunImage {
         }
         for trim in trims {
             if let Some(rows) = self.iterations.get_mut(&trim.loop_path) {
-                rows.retain(|_, row| row.failed || row.first < trim.keep_first || row.last >= trim.before);
+                rows.retain(|_, row| {
+                    let stays = row.first < trim.keep_first || row.last >= trim.before;
+                    stays || row.outcome != IterationOutcome::Succeeded
+                });
             }
         }
         self.iterations.retain(|_, rows| !rows.is_empty());
