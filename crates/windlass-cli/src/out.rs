@@ -71,7 +71,7 @@ impl Paint {
         match status {
             "succeeded" => self.with("32", text),
             "failed" | "timed_out" | "quarantined" => self.with("31", text),
-            "cancelled" | "paused" | "retrying" | "cancelling" => self.with("33", text),
+            "cancelled" | "paused" | "interrupted" | "retrying" | "cancelling" => self.with("33", text),
             "running" | "waiting" => self.with("36", text),
             _ => self.with("2", text),
         }

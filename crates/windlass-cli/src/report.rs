@@ -7,9 +7,9 @@ use windlass_core::{ErrorInfo, LoopEndReason, LoopSummary, Status};
 use windlass_dialect::{ReportDetail, ReportEntry, ReportSection};
 use windlass_errors::for_run_error;
 use windlass_runtime::inspect::{LoopDetailsByStep, defined_max_iterations, loop_details, source_span, with_run_hint};
-use windlass_runtime::{FinalReport, RuntimeError, StepReport, resolve};
-use windlass_store::StoreRead;
-use windlass_value::{Map, Value, to_json_pretty};
+use windlass_runtime::{FinalReport, StepReport, resolve};
+use windlass_store::{RunRow, Store};
+use windlass_value::{Map, Value, to_json, to_json_pretty};
 
 use crate::args::GlobalArgs;
 use crate::dialects::registry;
@@ -17,6 +17,7 @@ use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
 use crate::stores;
 use crate::text;
+use crate::trust;
 use crate::warnings;
 
 /// An ended run with its report.
@@ -29,16 +30,18 @@ pub(crate) struct EndedRun<'a> {
     warnings: Vec<String>,
     /// The run is in memory only: there is nothing to inspect later.
     ephemeral: bool,
+    /// The run belongs to a server, which also retries and restarts it.
+    server_run: Option<RunRow>,
 }
 
 impl<'a> EndedRun<'a> {
     /// Creates the report and resolves all values that were stored as blobs.
     pub(crate) fn new(
-        store: &dyn StoreRead,
+        store: &dyn Store,
         run: &'a Arc<str>,
         plan: &'a Plan,
         report: &FinalReport,
-    ) -> Result<EndedRun<'a>, RuntimeError> {
+    ) -> Result<EndedRun<'a>, CliFailure> {
         let mut report = report.clone();
         report.output = resolve(store, &report.output)?;
         report.error = report.error.map(|error| with_run_hint(error, run));
@@ -48,7 +51,10 @@ impl<'a> EndedRun<'a> {
         }
         let facts = loop_details(store, run, plan, &report)?;
         let warnings = warnings::collect(store, run, plan, &report)?;
-        Ok(EndedRun { run, plan, report, facts, warnings, ephemeral: false })
+        let row = store.run(run)?;
+        let is_server_run = row.as_ref().map(|row| trust::is_server_run(store, row)).transpose()?;
+        let server_run = row.filter(|_| is_server_run == Some(true));
+        Ok(EndedRun { run, plan, report, facts, warnings, ephemeral: false, server_run })
     }
 
     #[must_use]
@@ -119,6 +125,8 @@ impl<'a> EndedRun<'a> {
                 format!("warning: {name}: {} of {iterations} failed{next}", looping.failed)
             })
             .collect();
+        let retry = (!lines.is_empty() && !self.ephemeral).then(|| self.retry_line(global));
+        let lines: Vec<String> = lines.into_iter().chain(retry).collect();
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
@@ -135,7 +143,33 @@ impl<'a> EndedRun<'a> {
             true => "  next: run it without --ephemeral, then `windlass events last` shows what happened".to_owned(),
             false => format!("  next: {}", stores::command(global, &format!("events {}", self.run))),
         });
+        if !self.ephemeral {
+            lines.push(self.retry_line(global));
+            lines.extend((!error.path.is_empty()).then(|| self.restart_line(global, &error.path)));
+        }
         lines.join("\n")
+    }
+
+    fn retry_line(&self, global: &GlobalArgs) -> String {
+        let retry = match &self.server_run {
+            Some(row) => trust::server_call(global, row, "retry"),
+            None => stores::command(global, &format!("retry {}", self.run)),
+        };
+        format!("  retry what failed: {retry}")
+    }
+
+    fn restart_line(&self, global: &GlobalArgs, path: &str) -> String {
+        let restart = match &self.server_run {
+            Some(row) => {
+                let body = Value::object([("from", Value::from(path))]);
+                format!("{} {}", trust::server_call(global, row, "restart"), to_json(&body))
+            }
+            None => {
+                let from = stores::shell_quote(path);
+                stores::command(global, &format!("restart {} --from {from}", self.run))
+            }
+        };
+        format!("  restart from there: {restart}")
     }
 }
 

@@ -33,14 +33,22 @@ pub(crate) fn refusal(global: &GlobalArgs, row: &RunRow, operation: &str) -> Cli
         "`{run}` is a run of `{definition}`, which is registered with a server: here it would get the rights of this terminal \
          instead of the server's rules"
     );
-    let call = format!("/api/v1/runs/{run}/{operation}");
-    let serve = stores::command(global, "serve");
-    let there = match stores::server_address(global, row) {
-        Some(address) => format!("POST {address}{call}"),
-        None if operation == "resume" && !needs_explicit_resume(row) => format!("`{serve}` resumes it"),
-        None => format!("start `{serve}`, then POST {call}"),
+    let there = match operation == "resume" && !needs_explicit_resume(row) {
+        true if stores::server_address(global, row).is_none() => {
+            format!("`{}` resumes it", stores::command(global, "serve"))
+        }
+        _ => server_call(global, row, operation),
     };
     CliFailure::usage(why).hint(format!("{there}; --trusted gives it the rights of this terminal"))
+}
+
+/// Returns the request that makes a server retry, restart or resume its run.
+pub(crate) fn server_call(global: &GlobalArgs, row: &RunRow, operation: &str) -> String {
+    let call = format!("/api/v1/runs/{}/{operation}", row.run);
+    match stores::server_address(global, row) {
+        Some(address) => format!("POST {address}{call}"),
+        None => format!("start `{}`, then POST {call}", stores::command(global, "serve")),
+    }
 }
 
 /// Returns whether a server leaves the run alone until a client resumes it.

@@ -40,10 +40,15 @@ impl DevServer {
     }
 
     fn get(&self, path: &str) -> Value {
+        self.send("GET", path, "")
+    }
+
+    fn send(&self, method: &str, path: &str, body: &str) -> Value {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        let (address, token) = (&self.address, &self.token);
+        let (address, token, length) = (&self.address, &self.token, body.len());
         let head = format!(
-            "GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(head.as_bytes()).expect("it reads");
         let mut answer = String::new();
@@ -114,6 +119,33 @@ fn files_are_registered_as_they_change() {
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("`kill` runs").success());
     let mut dev = dev;
     assert!(dev.child.wait().expect("it ends").success(), "a polite stop is a good end");
+}
+
+/// The next start would register the file again: a change that cannot last is refused, and says what to do.
+#[test]
+fn a_definition_that_is_a_file_is_changed_only_in_its_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("hello.json"), definition("hello")).expect("written");
+    let dev = DevServer::start(folder.path());
+    dev.wait_for("hello", Some((1, 0)));
+    let draft = |name: &str| serde_json::json!({ "name": name, "source": definition("edited") }).to_string();
+    let file = path("hello.json").display().to_string();
+    let refused = dev.send("POST", "/api/v1/definitions", &draft("hello"));
+    assert_eq!(refused["status"], 409, "{refused}");
+    for part in ["detail", "hint"] {
+        assert!(refused[part].as_str().is_some_and(|text| text.contains(&file)), "it names the file: {refused}");
+    }
+    assert_eq!(dev.send("DELETE", "/api/v1/definitions/hello", "")["status"], 409);
+    // A broken file still is the source of its definition.
+    std::fs::write(path("hello.json"), "{").expect("written");
+    dev.wait_for("hello", Some((1, 1)));
+    assert_eq!(dev.send("POST", "/api/v1/definitions", &draft("hello"))["status"], 409);
+    assert_eq!(dev.send("POST", "/api/v1/definitions", &draft("other"))["version"], 1, "no file holds this one");
+    std::fs::remove_file(path("hello.json")).expect("removed");
+    std::fs::write(path("later.json"), definition("later")).expect("written");
+    dev.wait_for("later", Some((1, 0)));
+    assert_eq!(dev.send("POST", "/api/v1/definitions", &draft("hello"))["version"], 2, "its file is gone");
 }
 
 #[test]

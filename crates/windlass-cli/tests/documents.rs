@@ -136,3 +136,31 @@ fn parts(shown: &str) -> [&str; 3] {
     let (body, location) = rest.split_once(", Location: ").expect("a place");
     [status, body, location]
 }
+
+/// Returns the texts of all files below a folder.
+fn texts_below(folder: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("readable").path());
+    let texts = |path: std::path::PathBuf| match path.is_dir() {
+        true => texts_below(&path),
+        false => vec![std::fs::read_to_string(path).expect("a text")],
+    };
+    entries.flat_map(texts).collect()
+}
+
+/// A command that the web UI suggests must exist.
+#[test]
+fn the_web_ui_names_only_commands_that_exist() {
+    let sources = texts_below(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ui/src"));
+    let marked = sources.iter().flat_map(|text| ["<code>windlass ", "`windlass "].map(|mark| text.split(mark).skip(1)));
+    let word =
+        |rest: &str| rest.split(|letter: char| !letter.is_ascii_lowercase()).next().unwrap_or_default().to_owned();
+    let mut named: Vec<String> = marked.flatten().map(word).collect();
+    named.sort_unstable();
+    named.dedup();
+    assert!(named.contains(&"run".to_owned()), "the texts were found: {named:?}");
+    let help = TestDir::new().windlass(&["--help"]);
+    let commands: Vec<&str> = help.out.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
+    for name in named {
+        assert!(commands.contains(&name.as_str()), "`windlass {name}` does not exist; there are {commands:?}");
+    }
+}

@@ -64,6 +64,43 @@ fn a_retry_repeats_only_what_failed() {
     place.windlass(&["iterations", "new", "each"]).exits(0);
 }
 
+/// A failed run says how it is repeated, ready to be pasted.
+#[test]
+fn failure_texts_name_retry_and_restart_with_the_run() {
+    let place = failed_run();
+    let status = place.windlass(&["status", "old"]);
+    let command = |label: &str| {
+        let line = status.out.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim);
+        let line = line.unwrap_or_else(|| panic!("no {label:?} in {}", status.out));
+        line.strip_prefix("windlass ").expect("a command").replace('\'', "")
+    };
+    let (retry, restart) = (command("retry what failed:"), command("restart from there:"));
+    assert_eq!((retry.as_str(), restart.as_str()), ("retry old", "restart old --from each[2].work"));
+    place.windlass(&["retry", "old", "--quiet"]).exits(1).has("retry what failed: windlass retry ");
+    place.write("mended", "");
+    for (words, id) in [(retry, "retried"), (restart, "restarted")] {
+        let mut words: Vec<&str> = words.split(' ').collect();
+        words.extend(["--id", id, "--quiet"]);
+        place.windlass(&words).exits(0);
+    }
+}
+
+/// The new run shows the iterations that it took over, and counts them.
+#[test]
+fn a_repeated_run_counts_the_iterations_that_it_inherits() {
+    let place = failed_run();
+    place.write("mended", "");
+    place.windlass(&["retry", "old", "--id", "new", "--quiet"]).exits(0);
+    let loops = place.json(&["iterations", "new", "--json"]);
+    assert_eq!((&loops[0]["iterations"], &loops[0]["retained"]), (&5.into(), &5.into()), "{loops}");
+    let page = place.json(&["iterations", "new", "each", "--json"]);
+    let listed: Vec<_> = page["iterations"].as_array().expect("rows").iter().map(|row| row["status"].clone()).collect();
+    assert_eq!(listed, ["succeeded"; 5], "{page}");
+    let graph = place.json(&["graph", "--run", "new", "--json"]);
+    let each = graph["nodes"].as_array().expect("nodes").iter().find(|node| node["name"] == "each");
+    assert_eq!(each.expect("the loop")["run"]["iterations"]["ended"], 5, "{graph}");
+}
+
 #[test]
 fn a_run_is_restarted_from_an_iteration() {
     let place = failed_run();

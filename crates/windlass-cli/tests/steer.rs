@@ -20,12 +20,12 @@ fn status_shows_a_run_of_another_process() {
     let place = TestDir::new();
     let (run, mut events) = waiting_run(&place, "s1");
     let shown = place.windlass(&["workflow", "status", "s1"]);
-    shown.exits(0).has("Workflow: counting\n").has("Status: Running (process ");
+    shown.exits(0).has("Workflow: counting\n").has("Status: Waiting (process ");
     shown.has("Current Action: count (until)\n  Iteration: 1/100\n");
     shown.has("  Condition: @greaterOrEquals(variables('n'), 50)\n  Duration: ").has("  Last Result: {\"add\":");
     shown.has("  count 1/100 (until) waiting").has("  prepare  succeeded");
     let object = place.json(&["status", "last", "--json"]);
-    assert_eq!((&object["run"], &object["status"]), (&"s1".into(), &"running".into()));
+    assert_eq!((&object["run"], &object["status"]), (&"s1".into(), &"waiting".into()));
     let current = &object["current"][0];
     assert_eq!((&current["name"], &current["loop"]["iteration"]), (&"count".into(), &1.into()));
     assert_eq!(object["steps"]["prepare"]["status"], "succeeded");

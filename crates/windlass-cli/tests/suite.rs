@@ -16,6 +16,7 @@ mod file_limit;
 mod formats;
 mod graph;
 mod history;
+mod interrupted;
 mod models;
 mod playbooks;
 mod projects;

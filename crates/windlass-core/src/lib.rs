@@ -24,7 +24,7 @@ mod view;
 pub use command::{Command, EffectKey, IterationRecord, Job, PreviousAttempts, ResumeData, RunResult};
 pub use event::{
     Event, EventDoc, EventError, EventKind, FieldDoc, FieldShape, IdleReason, LoopEventLimits, LoopStats, ObjectShape,
-    PatchScope, PermissionDecision, TaskResult, TaskStatus,
+    PatchScope, PermissionDecision, StepCounts, TaskResult, TaskStatus,
 };
 pub use limits::{LIMIT_CEILINGS, Limits, ProcessLimits, ServerLimits};
 pub use outcome::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_value::{Timestamp, Value};
+use windlass_value::{Duration, Timestamp, Value};
 
 use crate::{Status, TaskOutcome};
 
@@ -134,12 +134,21 @@ pub enum TickKind {
         data: Value,
     },
     /// The process that executed the run is gone; another process has taken over.
-    Restart,
+    Restart {
+        /// The time that the process was up after the run's last tick, up to its last heartbeat. It counts towards the
+        /// run's timeout; the time in which no process was up does not.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        lived: Duration,
+    },
     /// The last tick yielded: there is more to compute.
     Proceed,
 }
 
 /// Omits fields at their default from the journal: most ticks have none of them.
+fn is_zero(duration: &Duration) -> bool {
+    *duration == Duration::ZERO
+}
+
 fn is_false(flag: &bool) -> bool {
     !flag
 }
@@ -159,7 +168,7 @@ impl TickKind {
             TickKind::Pause { .. } => "Pause",
             TickKind::Resume { .. } => "Resume",
             TickKind::Progress { .. } => "Progress",
-            TickKind::Restart => "Restart",
+            TickKind::Restart { .. } => "Restart",
             TickKind::Proceed => "Proceed",
         }
     }

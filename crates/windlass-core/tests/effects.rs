@@ -115,7 +115,7 @@ fn a_computed_name_is_evaluated_once_for_a_key() {
         Task { retry: Some(retry(9, secs(1))), ..task }
     });
     let mut sim = begun(&program);
-    sim.reply("step", lost()).advance(secs(1)).tick(TickKind::Restart);
+    sim.reply("step", lost()).advance(secs(1)).tick(TickKind::Restart { lived: windlass_value::Duration::ZERO });
     sim.reply("step", unfinished(2, secs(1))).advance(secs(1)).reply("step", lost()).advance(secs(1));
     assert_eq!(sim.dispatched.len(), 5);
     assert!(sim.dispatched.iter().all(|job| job.tool == sim.dispatched[0].tool), "one key, one tool");

@@ -170,7 +170,7 @@ fn the_first_event_contains_the_fork_origin() {
     let mut sim = Sim::new(&program, echo());
     (sim.state, sim.now) = (state.clone(), state.now);
     sim.state.events = 0;
-    sim.tick(windlass_core::TickKind::Restart);
+    sim.tick(windlass_core::TickKind::Restart { lived: windlass_value::Duration::ZERO });
     let first = sim.events.first().expect("an event");
     assert_eq!(&*first.kind, "workflow.restarted");
     assert_eq!(first.data.get("from").and_then(Value::as_str), Some("old"));

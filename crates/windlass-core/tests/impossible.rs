@@ -467,7 +467,13 @@ fn ticks(state: &State) -> Vec<TickKind> {
     });
     let lost =
         state.jobs.iter().map(|(job, open)| TickKind::LeaseLost { job: *job, lease_epoch: open.job.lease_epoch });
-    let common = [TickKind::Proceed, TickKind::TimerDue, TickKind::Restart, cancel_tick(), signal_tick()];
+    let common = [
+        TickKind::Proceed,
+        TickKind::TimerDue,
+        TickKind::Restart { lived: windlass_value::Duration::ZERO },
+        cancel_tick(),
+        signal_tick(),
+    ];
     common.into_iter().chain(report_tick(state)).chain(calls).chain(lost).collect()
 }
 

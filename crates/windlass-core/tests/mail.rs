@@ -103,7 +103,7 @@ fn delivered_mail_is_redelivered_to_the_next_attempt() {
     assert_eq!(read_mail(&mut sim, "a"), ["one"]);
     sim.fail("a.do");
     post(&mut sim, "b", "a", "two");
-    sim.tick(TickKind::Restart);
+    sim.tick(TickKind::Restart { lived: windlass_value::Duration::ZERO });
     sim.advance(secs(10));
     assert_eq!(read_mail(&mut sim, "a"), ["one", "two"]);
     assert_eq!(read_mail(&mut sim, "a"), [""; 0]);

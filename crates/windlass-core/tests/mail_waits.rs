@@ -80,7 +80,7 @@ fn waiting_for_idle_times_out() {
     post(&mut sim, "hub", "a", "slowly");
     sim.advance(secs(29));
     assert!(!has_job(&sim, "a"));
-    sim.tick(TickKind::Restart);
+    sim.tick(TickKind::Restart { lived: windlass_value::Duration::ZERO });
     sim.advance(secs(1));
     assert_eq!(texts(&last_input(&sim, "a")), ["slowly"]);
     assert_eq!(events(&sim, "mail.hold_timeout", &["to"]), ["hub"]);

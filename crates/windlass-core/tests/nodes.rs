@@ -643,7 +643,10 @@ fn an_ended_run_accepts_no_ticks() {
     b.evaluate(None, "work", "1");
     let program = b.load();
     let mut sim = ran(&program);
-    sim.event("go", 1u32).cancel().tick(TickKind::Restart).tick(TickKind::Timeout);
+    sim.event("go", 1u32)
+        .cancel()
+        .tick(TickKind::Restart { lived: windlass_value::Duration::ZERO })
+        .tick(TickKind::Timeout);
     assert_eq!((sim.status(), sim.count("event.unhandled"), sim.count("workflow.finished")), (Status::Succeeded, 4, 1));
 }
 

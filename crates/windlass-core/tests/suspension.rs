@@ -171,7 +171,7 @@ fn the_input_request_is_published_once() {
             announcement: asks,
         }),
     );
-    sim.tick(TickKind::Restart);
+    sim.tick(TickKind::Restart { lived: windlass_value::Duration::ZERO });
     sim.event("go", 1i64);
     let requests: Vec<&Value> =
         sim.events.iter().filter(|event| &*event.kind == "please").map(|event| &event.data).collect();
@@ -184,7 +184,7 @@ fn a_timer_wait_needs_no_worker_and_is_not_idle() {
     let mut sim = begun(&program);
     sim.reply("net.step", suspended_on(SuspendedOn::Time(secs(3_600))));
     assert!(sim.state.jobs.is_empty() && !sim.state.is_idle());
-    sim.tick(TickKind::Restart);
+    sim.tick(TickKind::Restart { lived: windlass_value::Duration::ZERO });
     sim.advance(secs(3_600));
     assert_eq!((wait_results(last(&sim)), last(&sim).at), (vec![Value::Null], Some(Timestamp(0))));
 }
@@ -201,7 +201,7 @@ fn a_child_run_is_started_once_and_its_end_is_the_result() {
         sim.reply("net.step", suspended_on(SuspendedOn::Child { definition: "other".into(), input: Value::Int(1) }));
         let call = *sim.state.calls.keys().next().unwrap();
         let key = sim.state.calls[&call].key.clone();
-        sim.tick(TickKind::Restart);
+        sim.tick(TickKind::Restart { lived: windlass_value::Duration::ZERO });
         assert_eq!(sim.state.calls[&call].key, key);
         sim.tick(TickKind::CallResult { call, status, outcome });
         assert_eq!(wait_results(last(&sim)).last(), Some(&expected));

@@ -164,7 +164,10 @@ fn idle_is_published_once_until_the_run_moves() {
     let program = twice();
     let mut sim = begun(&program);
     assert_eq!(sim.events_of("workflow.idle")[0].data.get("waits"), Some(&json(r#"["go"]"#)));
-    sim.tick(TickKind::TimerDue).event("other", 0u32).tick(TickKind::Restart).tick(TickKind::TimerDue);
+    sim.tick(TickKind::TimerDue)
+        .event("other", 0u32)
+        .tick(TickKind::Restart { lived: windlass_value::Duration::ZERO })
+        .tick(TickKind::TimerDue);
     assert_eq!(sim.count("workflow.idle"), 1);
     sim.event("go", 1u32).drain_buffer();
     assert_eq!(sim.count("workflow.idle"), 1, "it waits as it waited before: nothing new");
@@ -342,6 +345,38 @@ fn the_run_timeout_counts_only_while_the_run_is_live() {
     assert_eq!(sim.status(), Status::TimedOut);
 }
 
+/// The time that a killed process was up after its last tick counts; the time until the next process does not.
+#[test]
+fn the_run_timeout_counts_the_time_up_to_the_last_heartbeat() {
+    let mut b = Builder::new();
+    b.effect(None, "work", "0");
+    b.plan.timeout = Some(secs(10));
+    let program = b.load();
+    let mut sim = begun(&program);
+    sim.advance(secs(4)).tick(TickKind::TimerDue);
+    sim.now = sim.now + secs(1_000);
+    sim.tick(TickKind::Restart { lived: secs(3) });
+    assert_eq!(
+        (sim.state.alive_time, sim.state.next_due()),
+        (secs(7), Some(sim.now + secs(3))),
+        "three seconds are left"
+    );
+    assert!(sim.state.decided_end.is_none());
+
+    // A step that hangs in a process that is killed again and again.
+    let mut sim = begun(&program);
+    let mut restarts = 0;
+    while sim.state.decided_end.is_none() && restarts < 9 {
+        sim.now = sim.now + secs(1_000);
+        sim.tick(TickKind::Restart { lived: secs(4) });
+        sim.tick(TickKind::TimerDue);
+        restarts += 1;
+    }
+    assert_eq!(restarts, 3, "4 + 4 + 4 seconds are more than 10");
+    sim.advance(secs(11));
+    assert_eq!(sim.status(), Status::TimedOut);
+}
+
 #[test]
 fn a_timeout_tick_ends_a_run_only_when_its_time_is_over() {
     let mut b = Builder::new();
@@ -395,7 +430,7 @@ fn an_impossible_tick_is_detected_and_changes_nothing() {
         trigger_metadata: Value::Null,
         defaults: Value::Null,
     };
-    for kind in [TickKind::Restart, TickKind::TimerDue, early] {
+    for kind in [TickKind::Restart { lived: windlass_value::Duration::ZERO }, TickKind::TimerDue, early] {
         let tick = Tick { at: Timestamp(5), seed: 0, kind, more_pending: false };
         assert!(impossible(&program, &mut sim, &tick).is_some());
         assert_eq!(support::sim::encoded(&sim.state), before);

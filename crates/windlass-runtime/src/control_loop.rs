@@ -133,7 +133,7 @@ impl<A: Adapter> ControlLoop<A> {
     /// Takes messages that arrived while the run had no owner: they come before anything that the run does by itself.
     async fn take_stored_messages(&mut self) -> Result<(), RuntimeError> {
         // A run that has just been started has none.
-        if !matches!(self.buffer.front(), Some(TickKind::Restart | TickKind::TimerDue)) {
+        if !matches!(self.buffer.front(), Some(TickKind::Restart { .. } | TickKind::TimerDue)) {
             return Ok(());
         }
         match self.adapter.ticks().wait_for_next_task(WaitCondition::poll()).await {

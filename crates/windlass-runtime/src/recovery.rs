@@ -21,7 +21,7 @@ pub struct RunImage {
     pub state: State,
     /// Values that the replay has loaded or created.
     pub blobs: BlobCache,
-    /// Iterations that ended in the replayed ticks.
+    /// Iterations that ended in the replayed ticks; after a replay that a watch stopped, those of its last tick.
     pub iterations: Vec<IterationRecord>,
 }
 
@@ -108,6 +108,7 @@ pub(crate) fn replay_each(
                 }
                 let output = apply(store, program, image, &entry.tick, watch)?;
                 if watch.as_ref().is_some_and(|watch| watch.has_stopped()) {
+                    image.iterations = output.iterations;
                     return Ok(());
                 }
                 if codec::digest(&output.commands) != entry.digest {

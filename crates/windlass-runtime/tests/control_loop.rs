@@ -469,7 +469,7 @@ async fn a_durable_journal_replays_through_the_same_loop() {
     let second = engine(&store, &world);
     in_time(second.resume("r").await.expect("resumed").wait()).await.expect("ended");
     let journal = entries(&*store, "r");
-    assert!(journal.iter().any(|entry| matches!(entry.tick.kind, TickKind::Restart)), "it was restarted");
+    assert!(journal.iter().any(|entry| matches!(entry.tick.kind, TickKind::Restart { .. })), "it was restarted");
     assert!(journal.iter().any(|entry| matches!(entry.tick.kind, TickKind::Proceed)), "it yielded");
     let created = store.run("r").expect("readable").expect("there").created_at;
     assert!(created <= real_now());

@@ -21,6 +21,7 @@ mod loom_loops;
 mod portable_snapshots;
 mod recovery;
 mod references;
+mod run_timeout;
 mod seed_as_written;
 mod steering;
 mod support;

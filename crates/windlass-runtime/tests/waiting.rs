@@ -62,6 +62,25 @@ async fn a_long_delay_is_listed_as_waiting_with_its_timer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_delays_of_loops_and_retries_are_listed_as_waiting() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let engine = engine(&store, &world);
+    let looping = loom(
+        r#"{"actions": {"poll": {"type": "until", "expression": "@equals(1, 2)", "limit": {"count": 3, "timeout": "P1D"},
+            "delay": {"interval": {"count": 1, "unit": "hour"}},
+            "actions": {"look": {"type": "activity", "inputs": {"activityName": "count", "input": 1}}}}}}"#,
+    );
+    begin(&engine, looping, "looping").await;
+    let retrying = loom(
+        r#"{"actions": {"try": {"type": "activity", "inputs": {"activityName": "flaky", "input": {"fail": 5}},
+            "retry": {"type": "fixed", "count": 2, "interval": "PT1H"}}}}"#,
+    );
+    begin(&engine, retrying, "retrying").await;
+    until(|| ["looping", "retrying"].iter().all(|run| row(&store, run).status == RunStatus::Waiting)).await;
+    assert!(row(&store, "looping").timer.is_some() && row(&store, "looping").owner.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_timer_of_a_waiting_run_fires_after_its_process_died() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let dead = engine(&store, &world);

@@ -12,20 +12,20 @@ use windlass_core::Program;
 use windlass_core::plan::{Plan, Trigger};
 use windlass_runtime::{CallerDefinition, RuntimeEngine, RuntimeError, real_now};
 use windlass_store::{RecordChange, RecordRow, Store, StoreError, StoreErrorKind};
-use windlass_syntax::{DiagnosticReport, Severity};
-use windlass_triggers::Schedule;
-use windlass_triggers::schedule::NEVER_FIRES;
+use windlass_syntax::DiagnosticReport;
 use windlass_value::{BlobHash, Map, Timestamp, Value};
 
-use crate::api::extract::{NAME_RULES, is_definition_name, is_path_segment, printable};
-use crate::problem::codes;
 use crate::triggers::settings;
-use crate::{DefinitionCatalog, DefinitionCompiler, DefinitionDraft, RegisteredVersion};
+use crate::{CompiledDraft, DefinitionCatalog, DefinitionCompiler, DefinitionDraft, RegisteredVersion};
 
+mod file_sources;
 mod records;
+mod servable;
 
+pub use file_sources::{FileConflict, FileSources};
 pub use records::parse_hash;
 use records::{to_json_bytes, unreadable, version_key};
+use servable::check_servable;
 
 pub(crate) const DEFINITION: &str = "definition";
 pub(crate) const VERSION: &str = "version";
@@ -135,6 +135,8 @@ pub struct RegistrationResult {
 pub enum RegistrationError {
     /// The definition has these problems.
     Invalid(Vec<DiagnosticReport>),
+    /// The definition comes from a file.
+    FromFile(FileConflict),
     Refused(RuntimeError),
 }
 
@@ -150,6 +152,7 @@ pub struct Definitions {
     changed: watch::Sender<u64>,
     /// Problems in the files of definitions, in development mode, where definitions are files.
     problems: RwLock<BTreeMap<Arc<str>, Vec<DiagnosticReport>>>,
+    pub files: FileSources,
 }
 
 #[derive(Default)]
@@ -180,7 +183,8 @@ impl DefinitionIndex {
 
 impl Default for Definitions {
     fn default() -> Definitions {
-        Definitions { index: RwLock::default(), changed: watch::Sender::new(0), problems: RwLock::default() }
+        let (index, changed, problems) = (RwLock::default(), watch::Sender::new(0), RwLock::default());
+        Definitions { index, changed, problems, files: FileSources::default() }
     }
 }
 
@@ -299,6 +303,18 @@ impl Definitions {
     ) -> Result<RegistrationResult, RegistrationError> {
         let view = CompilerView { definitions: self, engine };
         let compiled = compiler.compile(draft, &view).map_err(RegistrationError::Invalid)?;
+        self.files.check_change(&compiled.plan.name).map_err(RegistrationError::FromFile)?;
+        self.register_compiled(engine, compiled, labels, by)
+    }
+
+    /// Registers a definition that was compiled from a file.
+    pub fn register_compiled(
+        &self,
+        engine: &RuntimeEngine,
+        compiled: CompiledDraft,
+        labels: BTreeMap<String, String>,
+        by: &str,
+    ) -> Result<RegistrationResult, RegistrationError> {
         let problems = check_servable(&compiled.plan);
         if !problems.is_empty() {
             return Err(RegistrationError::Invalid(problems));
@@ -473,39 +489,6 @@ impl Definitions {
     pub(crate) fn catalog<'a>(&'a self, engine: &'a RuntimeEngine) -> impl DefinitionCatalog + 'a {
         CompilerView { definitions: self, engine }
     }
-}
-
-/// Returns problems of a runnable plan that prevent its registration: names that do not fit URLs and keys, and
-/// schedules that never fire.
-fn check_servable(plan: &Plan) -> Vec<DiagnosticReport> {
-    let report = |message: String, hint: &str| DiagnosticReport {
-        code: codes::INVALID_DEFINITION,
-        name: None,
-        severity: Severity::Error,
-        message,
-        file: printable(&plan.name),
-        line: 1,
-        column: 1,
-        end_line: 1,
-        end_column: 1,
-        hint: Some(hint.to_owned()),
-    };
-    let mut found = Vec::new();
-    if !is_definition_name(&plan.name) {
-        found.push(report(format!("{:?} cannot be the name of a definition", printable(&plan.name)), NAME_RULES));
-    }
-    for trigger in &plan.triggers {
-        if !is_path_segment(&trigger.name) {
-            found.push(report(format!("{:?} cannot be the name of a trigger", printable(&trigger.name)), NAME_RULES));
-        }
-        if Schedule::from_trigger(trigger, real_now())
-            .is_ok_and(|schedule| schedule.is_some_and(|schedule| !schedule.ever_fires()))
-        {
-            let message = format!("the trigger `{}`: {NEVER_FIRES}", printable(&trigger.name));
-            found.push(report(message, "check the interval and the days of its recurrence"));
-        }
-    }
-    found
 }
 
 struct CompilerView<'a> {

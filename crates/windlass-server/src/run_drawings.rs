@@ -10,9 +10,9 @@ use windlass_core::{
     Event, EventKind, FrameView, IdleReason, LoopEventLimits, LoopStats, Program, RunResult, State, frame_tree,
 };
 use windlass_draw::{Drawing, RunDrawing};
-use windlass_runtime::inspect::{StoredEvent, StoredEvents, frame_path, run_time_now};
+use windlass_runtime::inspect::{InheritedEvents, StoredEvent, StoredEvents, frame_path, run_time_now};
 use windlass_runtime::{RuntimeError, completed_steps};
-use windlass_store::RunRow;
+use windlass_store::{RunRow, Store};
 use windlass_value::{Timestamp, Value};
 
 use crate::App;
@@ -53,6 +53,7 @@ impl Default for RunDrawingCache {
 pub(crate) struct RunProjection {
     drawing: RunDrawing,
     pub timeline: Timeline,
+    inherited: InheritedEvents,
     events: StoredEvents,
     newest: Timestamp,
     /// A background thread is reading this run.
@@ -60,7 +61,12 @@ pub(crate) struct RunProjection {
 }
 
 impl RunDrawingCache {
-    fn get_or_insert(&self, row: &RunRow, plan: &Plan) -> Arc<Mutex<RunProjection>> {
+    fn get_or_insert(
+        &self,
+        store: &dyn Store,
+        row: &RunRow,
+        plan: &Plan,
+    ) -> Result<Arc<Mutex<RunProjection>>, RuntimeError> {
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (row.run.clone(), row.created_at);
         if let Some(at) = cached.iter().position(|(run, _)| *run == key)
@@ -68,11 +74,12 @@ impl RunDrawingCache {
         {
             let painter = found.1.clone();
             cached.push_back(found);
-            return painter;
+            return Ok(painter);
         }
         let painter = Arc::new(Mutex::new(RunProjection {
             drawing: RunDrawing::new(plan).with_run_name(&*row.run),
             timeline: Timeline::new(plan),
+            inherited: InheritedEvents::new(store, row)?,
             events: StoredEvents::new(row.run.clone(), 0),
             newest: row.created_at,
             is_reading: false,
@@ -81,7 +88,7 @@ impl RunDrawingCache {
         if cached.len() > MAX_CACHED_RUNS {
             cached.pop_front();
         }
-        painter
+        Ok(painter)
     }
 }
 
@@ -90,23 +97,37 @@ impl RunProjection {
     fn read(&mut self, app: &App, time_limit: Duration) -> Result<bool, RuntimeError> {
         let begun = Instant::now();
         loop {
+            let pieces = self.inherited.read(app.store.as_ref())?;
+            if pieces.is_empty() {
+                break;
+            }
+            pieces.into_iter().for_each(|piece| self.draw(piece));
+            if begun.elapsed() > time_limit {
+                return Ok(false);
+            }
+        }
+        loop {
             let pieces = self.events.read(app.store.as_ref())?;
             if pieces.is_empty() {
                 return Ok(true);
             }
             for piece in pieces {
-                match piece {
-                    StoredEvent::Event(event) => {
-                        self.newest = self.newest.max(event.at);
-                        self.timeline.add_event(&event);
-                        self.drawing.event(&event);
-                    }
-                    StoredEvent::Trimmed { from, to } => self.drawing.missing(from, to),
+                if let StoredEvent::Event(event) = &piece {
+                    self.newest = self.newest.max(event.at);
+                    self.timeline.add_event(event);
                 }
+                self.draw(piece);
             }
             if begun.elapsed() > time_limit {
                 return Ok(false);
             }
+        }
+    }
+
+    fn draw(&mut self, piece: StoredEvent) {
+        match piece {
+            StoredEvent::Event(event) => self.drawing.event(&event),
+            StoredEvent::Trimmed { from, to } => self.drawing.missing(from, to),
         }
     }
 }
@@ -136,7 +157,7 @@ fn with_projection<T>(
     plan: &Plan,
     project: impl FnOnce(&mut RunProjection) -> T,
 ) -> Result<Option<T>, RuntimeError> {
-    let shared = app.views.painters.get_or_insert(row, plan);
+    let shared = app.views.painters.get_or_insert(app.store.as_ref(), row, plan)?;
     let mut painter = match shared.try_lock() {
         Ok(painter) => painter,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -272,7 +293,7 @@ fn add_frames(frames: &[FrameView], above: &str, add_event: &mut dyn FnMut(Event
             add_event(loop_started(Arc::default(), looping.max_iterations), &path, at);
             if looping.ended > 0 {
                 let (to, failed) = (looping.ended - 1, looping.failed);
-                add_event(EventKind::LoopProgress { from: 0, to, failed }, &path, at);
+                add_event(EventKind::LoopProgress { from: 0, to, failed, steps: Vec::new() }, &path, at);
             }
         }
         add_frames(&frame.children, &path, add_event);

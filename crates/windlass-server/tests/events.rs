@@ -188,6 +188,48 @@ async fn run_changes_are_streamed_as_they_happen() {
     );
 }
 
+/// The death of another process changes nothing in the store, and is reported all the same.
+#[tokio::test]
+async fn the_death_of_a_process_is_a_change_of_its_runs() {
+    let store = Arc::new(windlass_store::MemoryStore::new());
+    let world = World::on(store.clone());
+    let other = windlass_store::StoreOwners::open_owner(&*store).expect("an owner");
+    let create = windlass_store::NewRun {
+        plan: windlass_value::BlobHash([7; 32]),
+        definition: "elsewhere".to_owned(),
+        dialect: "rust".to_owned(),
+        owner: Some(other.name.clone()),
+        created_at: windlass_value::Timestamp(1),
+        parent: None,
+        cancel_request_id: None,
+        options: Vec::new(),
+    };
+    let status = windlass_store::RunStatus::Running;
+    let status = windlass_store::StatusChange { status, at: windlass_value::Timestamp(1), result: None };
+    let batch = windlass_store::RunBatch {
+        run: "r1".into(),
+        owner_epoch: 1,
+        create: Some(create),
+        status: Some(status),
+        ..windlass_store::RunBatch::default()
+    };
+    windlass_store::StoreWrite::append(&*store, vec![batch]).expect("written");
+    let (_, _, mut body) = world.stream(stream_request("/api/v1/runs/changes", SSE)).await;
+    // The watch has read the store once it reports a later run.
+    world.register(HELD).await;
+    world.start("held", "r2").await;
+    let mut received = String::new();
+    while !received.contains("\"run\":\"r2\"") {
+        received.push_str(&next_chunk(&mut body).await.expect("a change"));
+    }
+    drop(other);
+    while !received.contains("\"status\":\"interrupted\"") {
+        received.push_str(&next_chunk(&mut body).await.expect("a change"));
+    }
+    let changed = messages(&received).into_iter().find(|message| message.data["status"] == "interrupted");
+    assert_eq!(changed.expect("a message").data["run"], "r1");
+}
+
 #[tokio::test]
 async fn a_stopping_server_announces_it_in_every_stream() {
     let world = World::new();

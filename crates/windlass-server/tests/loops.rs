@@ -5,13 +5,14 @@ use crate::common;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::http::Method;
 use common::{BROKEN, HELD, World, counting};
 use serde_json::{Value as Json, json};
 use windlass_core::{IterationRecord, Limits, Status};
 use windlass_runtime::codec::{IterationPack, encode};
 use windlass_server::ServerOptions;
 use windlass_server::views::ReaderViews;
-use windlass_store::{IterationRow, MemoryStore, NewRun, RunBatch, Store};
+use windlass_store::{IterationOutcome, IterationRow, MemoryStore, NewRun, RunBatch, Store};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
@@ -112,7 +113,7 @@ fn write_run_with_iterations(store: &dyn Store, iterations: u64) {
         loop_path: "sync".into(),
         first,
         last,
-        failed,
+        outcome: if failed { IterationOutcome::Failed } else { IterationOutcome::Succeeded },
         body: encode(&IterationPack((first..=last).map(record).collect())),
     };
     let mut rows = Vec::new();
@@ -206,6 +207,129 @@ async fn a_run_is_drawn_while_it_runs() {
     assert_eq!((rest["items"].as_array().map(Vec::len), &rest["next"]), (Some(7), &json!(null)));
     let inner = world.get("/api/v1/runs/r2/steps?parent=count[4]").await.expect_status(200);
     assert_eq!(inner["items"][0]["path"], "count[4].add");
+}
+
+/// From an iteration on, steps of a long loop publish no events of their own; their boxes count all the same.
+#[tokio::test]
+async fn every_box_counts_all_iterations_of_a_long_loop() {
+    let definition = json!({
+        "name": "long",
+        "actions": {
+            "each": {
+                "type": "foreach",
+                "foreach": "@range(0, 400)",
+                "runtimeConfiguration": { "concurrency": { "repetitions": 1 } },
+                "actions": {
+                    "half": { "type": "compose", "inputs": "@div(100, mod(item(), 40))" },
+                    "odd": {
+                        "type": "if",
+                        "expression": "@equals(mod(item(), 2), 1)",
+                        "actions": { "keep": { "type": "compose", "inputs": "@item()" } }
+                    }
+                }
+            }
+        }
+    });
+    let limits = Limits { loop_quiet_from_iteration: 40, slice_iterations: 7, ..Limits::default() };
+    let world = World::with_limits(Arc::new(MemoryStore::new()), ServerOptions::default(), limits);
+    world.register(&definition.to_string()).await;
+    world.run("long", "r1").await;
+    let graph = world.get("/api/v1/runs/r1/graph").await.expect_status(200);
+    let node = |name: &str| -> Json {
+        let nodes = graph["nodes"].as_array().expect("nodes");
+        nodes.iter().find(|node| node["name"] == name).map(|node| node["run"].clone()).unwrap_or_default()
+    };
+    let (each, half, keep) = (node("each"), node("half"), node("keep"));
+    assert_eq!((&each["iterations"]["ended"], &each["iterations"]["failed"]), (&json!(400), &json!(10)));
+    assert_eq!((&half["runs"], &half["counts"]), (&json!(400), &json!({"succeeded": 390, "failed": 10})), "{half}");
+    assert_eq!(keep["counts"], json!({"succeeded": 200, "skipped": 200}), "{keep}");
+    let listed = world.get("/api/v1/runs/r1/loops").await.expect_status(200);
+    assert_eq!((&listed["items"][0]["iterations"], &listed["items"][0]["failed"]), (&json!(400), &json!(10)));
+}
+
+/// A slow iteration may be far behind the others when its loop is cancelled.
+#[tokio::test]
+async fn a_cancelled_iteration_is_never_counted_as_failed() {
+    let definition = json!({
+        "name": "behind",
+        "actions": {
+            "each": {
+                "type": "foreach", "foreach": "@range(0, 600)", "runtimeConfiguration": { "concurrency": { "repetitions": 2 } },
+                "actions": {
+                    "slow": {
+                        "type": "if",
+                        "expression": "@equals(item(), 0)",
+                        "actions": { "wait": { "type": "activity", "inputs": { "activityName": "gate", "input": "never" } } }
+                    }
+                }
+            }
+        }
+    });
+    let world = World::new();
+    world.register(&definition.to_string()).await;
+    world.start("behind", "r1").await;
+    let begun = Instant::now();
+    while world.get("/api/v1/runs/r1/loops").await.expect_status(200)["items"][0]["live"]["ended"] != 599 {
+        assert!(begun.elapsed() < common::HANG, "only the first iteration waits");
+    }
+    world.post("/api/v1/runs/r1/cancel", json!({})).await.expect_status(202);
+    world.until_status("r1", "cancelled").await;
+    let listed = world.get("/api/v1/runs/r1/loops").await.expect_status(200);
+    assert_eq!(
+        (&listed["items"][0]["iterations"], &listed["items"][0]["failed"]),
+        (&json!(600), &json!(0)),
+        "{listed}"
+    );
+    let strip = world.get("/api/v1/runs/r1/strip?loop=each&cells=2").await.expect_status(200);
+    assert_eq!((&strip["cells"][0]["failed"], &strip["cells"][0]["other"]), (&json!(0), &json!(1)), "{strip}");
+    let failed = world.get("/api/v1/runs/r1/iterations?loop=each&failed=true").await.expect_status(200);
+    assert_eq!((&failed["iterations"], &failed["failed"]), (&json!([]), &json!(0)));
+}
+
+/// A restarted run shows the work that it took over, as if it had done it.
+#[tokio::test]
+async fn a_restarted_run_counts_what_it_inherits() {
+    let definition = json!({
+        "name": "restarted",
+        "actions": {
+            "before": {
+                "type": "foreach", "foreach": "@range(0, 3)",
+                "actions": { "one": { "type": "compose", "inputs": "@item()" } }
+            },
+            "each": {
+                "type": "foreach", "foreach": "@range(0, 20)", "runtimeConfiguration": { "concurrency": { "repetitions": 1 } },
+                "actions": { "part": { "type": "compose", "inputs": "@div(1, mod(item(), 5))" } },
+                "runAfter": { "before": ["Succeeded"] }
+            }
+        }
+    });
+    let world = World::new();
+    world.register(&definition.to_string()).await;
+    let first = world.run("restarted", "r1").await;
+    assert_eq!(first["status"], "failed", "items 0, 5, 10 and 15 fail");
+    let body = json!({ "from": "each[12]", "id": "r2" });
+    world.post("/api/v1/runs/r1/restart", body).await.expect_status(202);
+    world.until_status("r2", "failed").await;
+    let facts = async |run: &str| {
+        let loops = world.get(&format!("/api/v1/runs/{run}/loops")).await.expect_status(200)["items"].clone();
+        let strip = world.get(&format!("/api/v1/runs/{run}/strip?loop=each&cells=20")).await.expect_status(200);
+        let graph = world.get(&format!("/api/v1/runs/{run}/graph")).await.expect_status(200);
+        let nodes = graph["nodes"].as_array().expect("nodes").iter();
+        let counts: Vec<Json> = nodes
+            .map(|node| json!([node["name"], node["run"]["runs"], node["run"]["counts"], node["run"]["iterations"]]))
+            .collect();
+        let iterations = world.get(&format!("/api/v1/runs/{run}/iterations?loop=each")).await.expect_status(200);
+        let statuses: Vec<Json> =
+            iterations["iterations"].as_array().expect("iterations").iter().map(|one| one["status"].clone()).collect();
+        json!({ "loops": loops, "cells": strip["cells"], "counts": counts, "statuses": statuses })
+    };
+    let (old, new) = (facts("r1").await, facts("r2").await);
+    assert_eq!(old["loops"][1]["failed"], 4);
+    assert_eq!(new, old);
+    // The inherited history belongs to the new run: it stays when the source run is removed.
+    world.request(Method::DELETE, "/api/v1/runs/r1", None).await.expect_status(200);
+    let later = world.get("/api/v1/runs/r2/iterations?loop=each").await.expect_status(200);
+    assert_eq!((&later["total"], &later["failed"], &later["not_retained"]), (&json!(20), &json!(4), &json!([])));
 }
 
 /// A request does not wait: the state is drawn first, the events as soon as they are read.

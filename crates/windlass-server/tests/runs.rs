@@ -244,3 +244,35 @@ async fn a_repeated_start_returns_the_run_status() {
     let again = world.start("held", "one").await;
     assert_eq!((&again["status"], &again["created"]), (&json!("paused"), &json!(false)));
 }
+
+/// A server that does not adopt the run lists it as what it is: the process that ran it is gone.
+#[tokio::test]
+async fn a_run_without_a_live_process_is_interrupted() {
+    let store = std::sync::Arc::new(windlass_store::MemoryStore::new());
+    let before = World::on(store.clone());
+    before.register(HELD).await;
+    before.register(HELLO).await;
+    before.run("hello", "r0").await;
+    before.start("held", "r1").await;
+    before.until_status("r1", "running").await;
+    let world = World::on(std::sync::Arc::new(store.crash()));
+    let listed = world.get("/api/v1/runs").await.expect_status(200);
+    assert_eq!((&listed["items"][0]["run"], &listed["items"][0]["status"]), (&json!("r1"), &json!("interrupted")));
+    let detail = world.get("/api/v1/runs/r1").await.expect_status(200);
+    assert_eq!((&detail["status"], &detail["owner"]), (&json!("interrupted"), &Json::Null), "{detail}");
+    assert_eq!(detail["current"][0]["status"], "interrupted", "nor does a step of it run");
+    let found = async |status: &str| {
+        let page = world.get(&format!("/api/v1/runs?status={status}")).await.expect_status(200);
+        page["items"].as_array().expect("items").iter().map(|run| run["run"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("running").await, Vec::<Json>::new());
+    assert_eq!(found("interrupted").await, [json!("r1")]);
+    assert_eq!(found("running,interrupted").await, [json!("r1")]);
+    assert_eq!(found("interrupted,succeeded").await, [json!("r1"), json!("r0")]);
+    let counts = world.get("/api/v1/runs/counts").await.expect_status(200);
+    let counts: Vec<(&Json, &Json)> =
+        counts["items"].as_array().expect("items").iter().map(|one| (&one["status"], &one["runs"])).collect();
+    assert_eq!(counts, [(&json!("interrupted"), &json!(1)), (&json!("succeeded"), &json!(1))]);
+    let again = world.post("/api/v1/runs", json!({ "definition": "held", "id": "r0" })).await;
+    again.expect_status(409);
+}

@@ -12,7 +12,7 @@ use windlass_value::BlobHash;
 
 use crate::error::SqliteResult;
 use crate::rows::{
-    blob_checksum, inbox_checksum, iteration_checksum, journal_checksum, options_checksum, result_checksum,
+    RELEASE, blob_checksum, inbox_checksum, iteration_checksum, journal_checksum, options_checksum, result_checksum,
     snapshot_checksum, wait_checksum,
 };
 
@@ -190,17 +190,17 @@ impl RunWriter<'_> {
     fn iterations(self, iterations: &[IterationRow], trims: &[IterationTrim]) -> SqliteResult<()> {
         for iteration in iterations {
             let mut insert = self.transaction.prepare_cached(
-                "INSERT OR REPLACE INTO iterations (run, loop_path, first, last, failed, checksum, body)
+                "INSERT OR REPLACE INTO iterations (run, loop_path, first, last, outcome, checksum, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?;
             let checksum = iteration_checksum(self.number, iteration);
-            let IterationRow { loop_path, first, last, failed, body } = iteration;
-            insert.execute(params![self.number, loop_path, first, last, failed, checksum, body])?;
+            let IterationRow { loop_path, first, last, outcome, body } = iteration;
+            insert.execute(params![self.number, loop_path, first, last, *outcome as u8, checksum, body])?;
         }
         for trim in trims {
             let mut delete = self.transaction.prepare_cached(
                 "DELETE FROM iterations
-                 WHERE run = ?1 AND loop_path = ?2 AND first >= ?3 AND first < ?4 AND last < ?4 AND failed = 0",
+                 WHERE run = ?1 AND loop_path = ?2 AND first >= ?3 AND first < ?4 AND last < ?4 AND outcome = 0",
             )?;
             delete.execute(params![self.number, trim.loop_path, trim.keep_first, trim.before])?;
         }
@@ -249,7 +249,8 @@ impl RunWriter<'_> {
     }
 
     fn release(self) -> SqliteResult<()> {
-        let mut update = self.transaction.prepare_cached("UPDATE runs SET owner = NULL WHERE number = ?1")?;
+        let sql = format!("UPDATE runs SET {RELEASE}, owner = NULL WHERE number = ?1");
+        let mut update = self.transaction.prepare_cached(&sql)?;
         update.execute([self.number])?;
         Ok(())
     }

@@ -21,6 +21,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use windlass_store::{Owner, StoreError, StoreErrorKind, StoreOwners};
+use windlass_value::Timestamp;
 
 use crate::error::SqliteResult;
 pub use crate::open::{SqliteOptions, SyncMode};
@@ -59,7 +60,7 @@ impl SqliteStore {
         let file = directory.join("windlass.db");
         let owners = directory.join("owners");
         let connection = open::open_writer(directory, &file, &options)?;
-        if !owners::remove_dead_owners(&owners) {
+        if !owners::remove_dead_owners(&owners, || open::owners_of_open_runs(&connection, &file))? {
             open::checkpoint(&connection, &file)?;
         }
         Ok(SqliteStore {
@@ -173,6 +174,16 @@ impl StoreOwners for SqliteStore {
     fn owner_alive(&self, owner: &str) -> Result<bool, StoreError> {
         self.refuse_if_stopped()?;
         owners::is_alive(&self.owners, owner)
+    }
+
+    fn live_owners(&self) -> Result<Vec<String>, StoreError> {
+        self.refuse_if_stopped()?;
+        owners::live_owners(&self.owners)
+    }
+
+    fn last_heartbeat(&self, owner: &str) -> Result<Option<Timestamp>, StoreError> {
+        self.refuse_if_stopped()?;
+        owners::last_heartbeat(&self.owners, owner)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Opening and creating the file, and the settings of each connection.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -9,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use windlass_store::{StoreError, StoreErrorKind};
 
 use crate::error::{SqliteResult, SqliteStoreError, damaged, from_io};
-use crate::schema::{APPLICATION_ID, FORMAT_VERSION, TABLES};
+use crate::schema::{APPLICATION_ID, FORMAT_VERSION, TABLES, unfinished};
 use crate::write_lock::LockFile;
 
 /// The point at which a commit counts as done.
@@ -72,6 +73,18 @@ pub(crate) fn open_reader(file: &Path, options: &SqliteOptions) -> SqliteResult<
 pub(crate) fn checkpoint(connection: &Connection, file: &Path) -> Result<(), StoreError> {
     let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     copied.map_err(|error| SqliteStoreError::from(error).into_error(file))
+}
+
+/// Returns the owners and previous owners of all runs that have not ended.
+pub(crate) fn owners_of_open_runs(connection: &Connection, file: &Path) -> Result<BTreeSet<String>, StoreError> {
+    let read = || -> SqliteResult<BTreeSet<String>> {
+        let sql = concat!("SELECT owner, previous_owner FROM runs WHERE ", unfinished!());
+        let mut select = connection.prepare(sql)?;
+        let rows = select.query_map([], |row| Ok([row.get(0)?, row.get(1)?]))?;
+        let rows = rows.collect::<rusqlite::Result<Vec<[Option<String>; 2]>>>()?;
+        Ok(rows.into_iter().flatten().flatten().collect())
+    };
+    read().map_err(|error| error.into_error(file))
 }
 
 fn connect(file: &Path, flags: OpenFlags, options: &SqliteOptions) -> SqliteResult<Connection> {

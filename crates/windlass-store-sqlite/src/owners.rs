@@ -1,11 +1,16 @@
-//! Owners are lock files: the system releases the lock of a process that dies, however it dies.
+//! Owners are lock files: the system releases the lock of a process that dies, however it dies. The file holds the
+//! last heartbeat of an owner that sends them.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use windlass_store::{Owner, StoreError};
+use windlass_store::{Owner, OwnerGuard, StoreError};
+use windlass_value::Timestamp;
 
 use crate::error::from_io;
 
@@ -20,36 +25,86 @@ pub(crate) fn open(directory: &Path) -> Result<Owner, StoreError> {
     let name = fresh_name();
     let temporary = directory.join(format!("{name}.new"));
     let failed = |error: std::io::Error| from_io(&error, "make the owner's lock", &temporary);
-    let file = OpenOptions::new().create_new(true).write(true).open(&temporary).map_err(failed)?;
+    let file = OpenOptions::new().create_new(true).read(true).write(true).open(&temporary).map_err(failed)?;
     file.lock().map_err(failed)?;
     let path = path_of(directory, &name);
     fs::rename(&temporary, &path).map_err(failed)?;
-    Ok(Owner::new(name, OwnerLock { _file: file, path }))
+    Ok(Owner::new(name, OwnerLock { file, path, has_beaten: AtomicBool::new(false) }))
 }
 
 /// Returns whether an owner is alive. Shared probes do not disturb each other, and a name is never reused.
 pub(crate) fn is_alive(directory: &Path, owner: &str) -> Result<bool, StoreError> {
-    let is_name = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if !is_name {
+    if !is_owner_name(owner) {
         return Ok(false);
     }
     is_locked(&path_of(directory, owner))
 }
 
-/// Removes the files of dead owners and returns whether any owner is alive. Files that cannot be examined stay.
-pub(crate) fn remove_dead_owners(directory: &Path) -> bool {
+fn is_owner_name(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Returns the names of the owners that are alive: few, one for each engine that has the store open.
+pub(crate) fn live_owners(directory: &Path) -> Result<Vec<String>, StoreError> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(from_io(&error, "list", directory)),
+    };
+    let mut alive = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| from_io(&error, "list", directory))?.path();
+        let is_owner = path.extension().is_some_and(|extension| extension == SUFFIX);
+        let name = path.file_stem().and_then(|stem| stem.to_str()).filter(|name| is_owner && is_owner_name(name));
+        if let Some(name) = name
+            && is_locked(&path)?
+        {
+            alive.push(name.to_owned());
+        }
+    }
+    Ok(alive)
+}
+
+/// Returns the last heartbeat of an owner, which its file holds: 8 bytes, microseconds since 1970.
+pub(crate) fn last_heartbeat(directory: &Path, owner: &str) -> Result<Option<Timestamp>, StoreError> {
+    if !is_owner_name(owner) {
+        return Ok(None);
+    }
+    let path = path_of(directory, owner);
+    match fs::read(&path) {
+        Ok(bytes) => Ok(bytes.try_into().ok().map(|bytes| Timestamp(i64::from_le_bytes(bytes)))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(from_io(&error, "read", &path)),
+    }
+}
+
+/// Removes the files of dead owners and returns whether any owner is alive. Files that cannot be examined stay, and so
+/// do heartbeats that an open run may need: those of `needed`, which is only asked if there are any.
+pub(crate) fn remove_dead_owners(
+    directory: &Path,
+    needed: impl FnOnce() -> Result<BTreeSet<String>, StoreError>,
+) -> Result<bool, StoreError> {
     let mut any_alive = false;
+    let mut with_heartbeat = Vec::new();
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
         let is_owner = path.extension().is_some_and(|extension| extension == SUFFIX);
-        if is_owner && matches!(is_locked(&path), Ok(false)) {
+        if !is_owner || !matches!(is_locked(&path), Ok(false)) {
+            any_alive = true;
+        } else if fs::metadata(&path).is_ok_and(|about| about.len() > 0) {
+            with_heartbeat.push(path);
+        } else {
             // Another process that removes the file at the same time does no harm.
             let _ = fs::remove_file(&path);
-        } else {
-            any_alive = true;
         }
     }
-    any_alive
+    if !with_heartbeat.is_empty() {
+        let needed = needed()?;
+        let is_needed =
+            |path: &PathBuf| path.file_stem().and_then(|name| name.to_str()).is_some_and(|name| needed.contains(name));
+        with_heartbeat.iter().filter(|path| !is_needed(path)).for_each(|path| drop(fs::remove_file(path)));
+    }
+    Ok(any_alive)
 }
 
 fn is_locked(path: &Path) -> Result<bool, StoreError> {
@@ -69,21 +124,39 @@ fn path_of(directory: &Path, owner: &str) -> PathBuf {
     directory.join(format!("{owner}.{SUFFIX}"))
 }
 
+fn now() -> Timestamp {
+    Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64))
+}
+
 /// Returns a fresh name from time, process and a random number: unique even after a restart with the same process id.
 fn fresh_name() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
+    let now = now().0;
     let random = RandomState::new().hash_one(now);
     format!("{now:x}-{}-{random:016x}", std::process::id())
 }
 
 struct OwnerLock {
-    _file: File,
+    file: File,
     path: PathBuf,
+    has_beaten: AtomicBool,
+}
+
+impl OwnerGuard for OwnerLock {
+    fn beat(&self, at: Timestamp) -> Result<(), StoreError> {
+        self.has_beaten.store(true, Ordering::Relaxed);
+        let written = self.file.write_all_at(&at.0.to_le_bytes(), 0);
+        written.map_err(|error| from_io(&error, "write a heartbeat to", &self.path))
+    }
 }
 
 impl Drop for OwnerLock {
     fn drop(&mut self) {
-        // The next process that opens the store removes a file that stays behind.
-        let _ = fs::remove_file(&self.path);
+        if self.has_beaten.load(Ordering::Relaxed) {
+            // Runs that this owner has released need its last heartbeat. If it cannot be written, the previous one counts.
+            let _ = self.beat(now());
+        } else {
+            // The next process that opens the store removes a file that stays behind.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::SqliteStore;
 use crate::error::SqliteResult;
 use crate::rows::{
     BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS,
-    blob_body, inbox_row, iteration_row, journal_row, plan_row, run_row, snapshot_row,
+    blob_body, inbox_row, iteration_outcome, iteration_row, journal_row, plan_row, run_row, snapshot_row,
 };
 use crate::write::is_known_request;
 
@@ -153,17 +153,18 @@ impl StoreRead for SqliteStore {
         limit: u32,
     ) -> Result<Vec<IterationHeader>, StoreError> {
         // The body is the last column of a row, so it is not read unless it is selected.
-        let failed = if only_failed { "AND failed = 1" } else { "" };
+        let failed = if only_failed { "AND outcome = 1" } else { "" };
         let sql = format!(
-            "SELECT first, last, failed FROM iterations
+            "SELECT first, last, outcome FROM iterations
              WHERE run = ?1 AND loop_path = ?2 AND last >= ?3 AND first >= coalesce(
                  (SELECT first FROM iterations WHERE run = ?1 AND loop_path = ?2 AND first <= ?3
                   ORDER BY first DESC LIMIT 1), 0) {failed}
              ORDER BY first LIMIT ?4"
         );
         self.read_run(run, |transaction, number| {
-            let head = |row: &Row<'_>, _: &std::path::Path| {
-                Ok(IterationHeader { first: row.get(0)?, last: row.get(1)?, failed: row.get(2)? })
+            let head = |row: &Row<'_>, file: &std::path::Path| {
+                let outcome = iteration_outcome(row, 2, file)?;
+                Ok(IterationHeader { first: row.get(0)?, last: row.get(1)?, outcome })
             };
             self.all_in(transaction, &sql, params![number, loop_path, saturated(from), limit], head)
         })

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rusqlite::Row;
 use windlass_store::backend::{checksum, damaged_blob_message, record_checksum};
 use windlass_store::{
-    InboxRow, IterationRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow, WaitRow,
+    InboxRow, IterationOutcome, IterationRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow,
+    WaitRow,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -16,12 +17,25 @@ use crate::error::{SqliteResult, damaged, damaged_row};
 pub(crate) const RUN_COLUMNS: &str =
     "number, id, plan, definition, dialect, status, owner, owner_epoch, created_at, changed_at, timer, parent, options,
      options_checksum, result, result_checksum,
-     (SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), format";
+     (SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), format, previous_owner";
+/// SQL expression for the number of ticks of a run.
+macro_rules! ticks {
+    () => {
+        "coalesce((SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), 0)"
+    };
+}
+pub(crate) const TICKS: &str = ticks!();
+/// SQL assignment for a run whose owner changes. An owner that has written nothing leaves the previous owner as it is.
+pub(crate) const RELEASE: &str = concat!(
+    "previous_owner = CASE WHEN owner IS NOT NULL AND ",
+    ticks!(),
+    " > claimed_ticks THEN owner ELSE previous_owner END"
+);
 pub(crate) const JOURNAL_COLUMNS: &str = "run, first_tick, ticks, first_event, events, checksum, body, position";
 pub(crate) const SNAPSHOT_COLUMNS: &str = "run, tick, event, state_hash, checksum, body, rowid";
 pub(crate) const PLAN_COLUMNS: &str = "hash, dialect, checksum, body, rowid";
 pub(crate) const BLOB_COLUMNS: &str = "hash, checksum, body, rowid";
-pub(crate) const ITERATION_COLUMNS: &str = "run, loop_path, first, last, failed, checksum, body, rowid";
+pub(crate) const ITERATION_COLUMNS: &str = "run, loop_path, first, last, outcome, checksum, body, rowid";
 pub(crate) const INBOX_COLUMNS: &str = "run, request_id, at, checksum, body, position";
 pub(crate) const WAIT_COLUMNS: &str =
     "waits.run, runs.id, runs.definition, name, path, since, deadline, checksum, body, position";
@@ -54,6 +68,7 @@ pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> SqliteResult<RunRow> {
         result,
         ticks: row.get::<_, Option<u64>>(16)?.unwrap_or(0),
         format: row.get(17)?,
+        previous_owner: row.get(18)?,
     })
 }
 
@@ -98,11 +113,17 @@ pub(crate) fn iteration_row(row: &Row<'_>, file: &Path) -> SqliteResult<Iteratio
         loop_path: row.get(1)?,
         first: row.get(2)?,
         last: row.get(3)?,
-        failed: row.get(4)?,
+        outcome: iteration_outcome(row, 4, file)?,
         body: row.get(6)?,
     };
     check(row, 5, iteration_checksum(run, &found), "iterations", file)?;
     Ok(found)
+}
+
+pub(crate) fn iteration_outcome(row: &Row<'_>, column: usize, file: &Path) -> SqliteResult<IterationOutcome> {
+    let number: u8 = row.get(column)?;
+    let unknown = || damaged(format!("Table iterations has the unknown outcome {number}."), file);
+    Ok(IterationOutcome::from_number(number).ok_or_else(unknown)?)
 }
 
 pub(crate) fn inbox_row(row: &Row<'_>, file: &Path) -> SqliteResult<InboxRow> {
@@ -170,7 +191,7 @@ pub(crate) fn blob_checksum(hash: &BlobHash, body: &[u8]) -> u32 {
 }
 
 pub(crate) fn iteration_checksum(run: i64, row: &IterationRow) -> u32 {
-    let numbers = [run.unsigned_abs(), row.first, row.last, row.failed.into()];
+    let numbers = [run.unsigned_abs(), row.first, row.last, row.outcome as u64];
     checksum(&numbers, &[row.loop_path.as_bytes(), &row.body])
 }
 

@@ -3,7 +3,9 @@
 use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
 use windlass_store::backend::NARROW_COUNT_FACTOR;
-use windlass_store::{OpenWait, ParentFilter, RunFilter, RunRow, RunStatus, StatusCount, StoreError, StoreScan};
+use windlass_store::{
+    OpenWait, ParentFilter, RunFilter, RunRow, RunStatus, RunningFilter, StatusCount, StoreError, StoreScan,
+};
 use windlass_value::Timestamp;
 
 use crate::error::SqliteResult;
@@ -147,6 +149,9 @@ impl RunQuery {
         if let Some(status) = status {
             query.and("status = ?", status.as_str().to_owned());
         }
+        if let Some(running) = filter.running.as_ref().filter(|_| status.is_none_or(|one| one == RunStatus::Running)) {
+            query.and_running(running);
+        }
         if let Some(definition) = &filter.definition {
             query.and("definition = ?", definition.clone());
         }
@@ -171,6 +176,17 @@ impl RunQuery {
             query.and("created_at < ?", until.0);
         }
         query
+    }
+
+    /// Adds the condition on the owner of a running run. The owners are one parameter, so that their number does not
+    /// change the statement; no owner's name contains a comma.
+    fn and_running(&mut self, running: &RunningFilter) {
+        let (owners, test) = match running {
+            RunningFilter::OwnedBy(owners) => (owners, "> 0"),
+            RunningFilter::NotOwnedBy(owners) => (owners, "= 0"),
+        };
+        let is_among = "coalesce(instr(?, ',' || owner || ','), 0)";
+        self.and(&format!("(status <> 'running' OR {is_among} {test})"), format!(",{},", owners.join(",")));
     }
 
     /// Adds a condition. Each question mark in it stands for the value.

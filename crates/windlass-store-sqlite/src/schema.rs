@@ -40,6 +40,9 @@ CREATE TABLE runs (
     status TEXT NOT NULL,
     owner TEXT,
     owner_epoch INTEGER NOT NULL,
+    -- The owner that wrote the newest tick before the last claim or release, and the number of ticks at the last claim.
+    previous_owner TEXT,
+    claimed_ticks INTEGER NOT NULL DEFAULT 0,
     created_at INTEGER NOT NULL,
     changed_at INTEGER NOT NULL,
     timer INTEGER,
@@ -95,7 +98,8 @@ CREATE TABLE iterations (
     loop_path TEXT NOT NULL,
     first INTEGER NOT NULL,
     last INTEGER NOT NULL,
-    failed INTEGER NOT NULL,
+    -- 0: succeeded, 1: failed, 2: cancelled with their loop.
+    outcome INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     body BLOB NOT NULL,
     PRIMARY KEY (run, loop_path, first)

@@ -10,7 +10,7 @@ use windlass_store::{
 
 use crate::append::{append, consume, put_message};
 use crate::error::SqliteResult;
-use crate::rows::plan_checksum;
+use crate::rows::{RELEASE, TICKS, plan_checksum};
 use crate::{SqliteStore, owners};
 
 impl StoreWrite for SqliteStore {
@@ -38,8 +38,8 @@ impl StoreWrite for SqliteStore {
 
     fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError> {
         self.write(|transaction| {
-            let mut update =
-                transaction.prepare_cached("UPDATE runs SET owner = NULL WHERE id = ?1 AND owner_epoch = ?2")?;
+            let sql = format!("UPDATE runs SET {RELEASE}, owner = NULL WHERE id = ?1 AND owner_epoch = ?2");
+            let mut update = transaction.prepare_cached(&sql)?;
             update.execute(params![run, owner_epoch])?;
             Ok(())
         })
@@ -89,8 +89,10 @@ impl SqliteStore {
             }
             _ => {
                 let owner_epoch = standing.owner_epoch + 1;
-                let mut update = transaction
-                    .prepare_cached("UPDATE runs SET owner = ?2, owner_epoch = ?3, format = ?4 WHERE number = ?1")?;
+                let mut update = transaction.prepare_cached(&format!(
+                    "UPDATE runs SET {RELEASE}, owner = ?2, owner_epoch = ?3, format = ?4, claimed_ticks = {TICKS}
+                     WHERE number = ?1"
+                ))?;
                 update.execute(params![standing.number, owner, owner_epoch, RUN_FORMAT])?;
                 Ok(ClaimResult::Owned { owner_epoch })
             }

@@ -12,7 +12,7 @@ use windlass_store::{
     BatchVerdict, ClaimResult, NewSnapshot, RunBatch, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite,
 };
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
-use windlass_value::BlobHash;
+use windlass_value::{BlobHash, Timestamp};
 
 fn open_error(directory: &Path) -> windlass_store::StoreError {
     match SqliteStore::open(directory, SqliteOptions::default()) {
@@ -194,6 +194,36 @@ fn two_stores_on_one_directory_see_each_other() {
     assert_eq!(fenced, [BatchVerdict::Fenced], "what counts is in the tables, not in the process");
     drop(open(scratch.path()));
     assert!(two.owner_alive(&owner.name).expect("alive"), "opening a store buries only the dead");
+}
+
+/// The heartbeat of a dead process is needed until another one has taken over its runs.
+#[test]
+fn heartbeats_of_dead_owners_stay_as_long_as_an_open_run_needs_them() {
+    let scratch = Scratch::new();
+    let owners = scratch.join("owners");
+    let files = || fs::read_dir(&owners).expect("readable").count();
+    let (dead, beat) = {
+        let store = open(scratch.path());
+        let owner = store.open_owner().expect("an owner");
+        store.append(vec![creation("r")]).expect("append");
+        assert_eq!(store.claim("r", &owner.name).expect("claim"), ClaimResult::Owned { owner_epoch: 2 });
+        store.append(vec![RunBatch { owner_epoch: 2, ..tick("r", 0, vec![1]) }]).expect("append");
+        owner.beat(Timestamp(7)).expect("written");
+        let name = owner.name.clone();
+        drop(owner);
+        let beat = store.last_heartbeat(&name).expect("read");
+        (name, beat)
+    };
+    assert!(beat > Some(Timestamp(7)), "an owner that ends writes its last heartbeat");
+    let store = open(scratch.path());
+    assert_eq!((files(), store.last_heartbeat(&dead).expect("read")), (1, beat));
+    assert!(!store.owner_alive(&dead).expect("alive"));
+    store.claim("r", "me").expect("claim");
+    assert_eq!(open(scratch.path()).last_heartbeat(&dead).expect("read"), beat, "it is the previous owner");
+    store.append(vec![RunBatch { owner_epoch: 3, ..tick("r", 1, vec![1]) }]).expect("append");
+    store.claim("r", "you").expect("claim");
+    assert_eq!(open(scratch.path()).last_heartbeat(&dead).expect("read"), None, "no run needs it any more");
+    assert_eq!(files(), 0);
 }
 
 #[test]

@@ -10,12 +10,14 @@ pub mod backend;
 mod checksum;
 pub mod conformance;
 mod error;
+mod filter;
 mod memory;
 mod row;
 mod verify;
 mod writer;
 
 pub use error::{StoreError, StoreErrorKind};
+pub use filter::{ParentFilter, RunFilter, RunningFilter, StatusCount};
 pub use memory::{Fault, MemoryStore};
 pub use row::*;
 pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, CommitReply, GroupWriter, WriterLimits};
@@ -166,6 +168,11 @@ pub trait StoreOwners: Send + Sync {
     fn open_owner(&self) -> Result<Owner, StoreError>;
     /// Returns whether a process still holds the resource of this owner. An unknown owner is dead.
     fn owner_alive(&self, owner: &str) -> Result<bool, StoreError>;
+    /// Returns the names of all owners that are alive: one for each engine that has this store open.
+    fn live_owners(&self) -> Result<Vec<String>, StoreError>;
+    /// Returns the last heartbeat of an owner, alive or dead. `None` if it has sent none, or if it is not known any
+    /// more: it is kept as long as an open run has this owner or previous owner.
+    fn last_heartbeat(&self, owner: &str) -> Result<Option<Timestamp>, StoreError>;
 }
 
 /// The complete store interface.
@@ -177,12 +184,24 @@ impl<S: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreOw
 pub struct Owner {
     /// The unique name under which the owner claims runs.
     pub name: String,
-    _guard: Box<dyn std::any::Any + Send + Sync>,
+    guard: Box<dyn OwnerGuard>,
+}
+
+/// The resource that makes an owner alive.
+pub trait OwnerGuard: Send + Sync {
+    /// Records that the owner was alive at this time. The record survives the death of the process, though not that of
+    /// the machine: nothing is synced.
+    fn beat(&self, at: Timestamp) -> Result<(), StoreError>;
 }
 
 impl Owner {
     /// Creates an owner that stays alive as long as `guard` exists.
-    pub fn new(name: String, guard: impl std::any::Any + Send + Sync) -> Owner {
-        Owner { name, _guard: Box::new(guard) }
+    pub fn new(name: String, guard: impl OwnerGuard + 'static) -> Owner {
+        Owner { name, guard: Box::new(guard) }
+    }
+
+    /// Sends a heartbeat.
+    pub fn beat(&self, at: Timestamp) -> Result<(), StoreError> {
+        self.guard.beat(at)
     }
 }

@@ -207,8 +207,8 @@ pub struct IterationRow {
     pub first: u64,
     /// Index of the last iteration, inclusive.
     pub last: u64,
-    /// The iterations failed or were cancelled. Trimming keeps such rows.
-    pub failed: bool,
+    /// The outcome of every iteration in the row.
+    pub outcome: IterationOutcome,
     /// The encoded iterations.
     pub body: Vec<u8>,
 }
@@ -220,8 +220,28 @@ pub struct IterationHeader {
     pub first: u64,
     /// Index of the last iteration, inclusive.
     pub last: u64,
-    /// The iterations failed or were cancelled.
-    pub failed: bool,
+    /// The outcome of every iteration in the row.
+    pub outcome: IterationOutcome,
+}
+
+/// The outcome that the iterations of one row share, so that they are counted without reading them. Trimming keeps
+/// iterations that did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IterationOutcome {
+    /// The iterations succeeded or were skipped.
+    Succeeded = 0,
+    /// The iterations failed.
+    Failed = 1,
+    /// The iterations were in flight when their loop ended, which cancelled them.
+    Cancelled = 2,
+}
+
+impl IterationOutcome {
+    /// Returns the outcome with this number; the inverse of a cast.
+    pub fn from_number(number: u8) -> Option<IterationOutcome> {
+        use IterationOutcome::{Cancelled, Failed, Succeeded};
+        [Succeeded, Failed, Cancelled].into_iter().find(|outcome| *outcome as u8 == number)
+    }
 }
 
 /// A wait of a run that needs an external answer.
@@ -373,6 +393,8 @@ pub struct RunRow {
     pub owner: Option<String>,
     /// The fencing token of the last claim.
     pub owner_epoch: u64,
+    /// The owner before, if it has written a tick: the one that wrote the newest tick before the last claim or release.
+    pub previous_owner: Option<String>,
     /// The time at which the run was created.
     pub created_at: Timestamp,
     /// The time of the last status change.
@@ -426,57 +448,6 @@ pub struct JournalRow {
     pub events: u32,
     /// The encoded ticks and events.
     pub body: Vec<u8>,
-}
-
-/// Filter of a listing: a run must match every part.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct RunFilter {
-    /// The run has this status.
-    pub status: Option<RunStatus>,
-    /// The run has any of these; an empty list is no condition.
-    pub statuses: Vec<RunStatus>,
-    /// The run's definition has exactly this name.
-    pub definition: Option<String>,
-    /// The run's plan has this dialect.
-    pub dialect: Option<String>,
-    /// Only runs that have not ended.
-    pub unfinished: bool,
-    /// A substring of the run's id or of its definition's name, compared without regard to ASCII case.
-    pub search: Option<String>,
-    /// The run is, or is not, a child run.
-    pub parent: Option<ParentFilter>,
-    /// Created at this time or later.
-    pub since: Option<Timestamp>,
-    /// Created before this time.
-    pub until: Option<Timestamp>,
-}
-
-/// The number of runs that have a status, as far as they were counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StatusCount {
-    /// The status that was counted.
-    pub status: RunStatus,
-    /// The number of runs with this status.
-    pub runs: u64,
-    /// There are older runs that were not examined.
-    pub more: bool,
-}
-
-impl RunFilter {
-    /// Returns whether the filter names a definition or a parent run: such runs are seldom very many, all statuses
-    /// together.
-    pub fn is_narrow(&self) -> bool {
-        self.definition.is_some() || matches!(self.parent, Some(ParentFilter::Run(_)))
-    }
-}
-
-/// Filter by parent run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ParentFilter {
-    /// Runs without a parent run.
-    TopLevel,
-    /// Child runs of this run.
-    Run(Arc<str>),
 }
 
 /// A record that belongs to no run.

@@ -9,12 +9,17 @@ mod support;
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use support::{
     Answer, Begin, Directory, Done, HOUR, Item, Question, Worked, answer, done, event_lines, events, refused,
 };
 use windlass::{All, Context, Engine, Retry, Workflow};
+use windlass_core::{Tick, TickKind};
+use windlass_runtime::codec::{self, TickEntryHeader};
+use windlass_store::{StoreOwners, StoreRead};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
 const STORE: &str = "WINDLASS_TEST_STORE";
 const WORKFLOW: &str = "WINDLASS_TEST_WORKFLOW";
@@ -67,6 +72,15 @@ fn workflow(name: &str) -> Workflow {
             .retry(Retry::exponential(HOUR).attempts(3))
             .step("gather", |all: All<Worked>| async move { done(all.len().to_string()) })
             .build(),
+        // It hangs in its only step, in real time.
+        "hangs" => Workflow::builder("hangs")
+            .timeout(HOUR)
+            .step("hang", |_: Begin| async {
+                reach_point("hanging".to_owned()).await;
+                std::future::pending::<()>().await;
+                done("")
+            })
+            .build(),
         _ => Workflow::builder("asks")
             .step("ask", |ctx: Context, _: Begin| async move {
                 let first = ctx.wait_for::<Answer>().asking(Question { n: 1 }).await?;
@@ -87,7 +101,8 @@ fn the_process() {
     let workflow = workflow(&std::env::var(WORKFLOW).unwrap_or_default());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let engine = Engine::open(&directory).virtual_time(true).workflow(&workflow).build().unwrap();
+        let real_time = std::env::var(WORKFLOW).is_ok_and(|name| name == "hangs");
+        let engine = Engine::open(&directory).virtual_time(!real_time).workflow(&workflow).build().unwrap();
         let handle = engine.start(&workflow, Begin { n: 0 }).id("r").await.unwrap();
         report("started");
         let outside = handle.clone();
@@ -101,7 +116,10 @@ fn the_process() {
                 });
             }
         });
-        let end = handle.result::<Done>().await.unwrap();
+        let end = match handle.result::<Done>().await {
+            Ok(end) => end,
+            Err(error) => Done { text: error.code().to_owned() },
+        };
         for one in event_lines(&events(&handle, 0).await) {
             report(&format!("event {one}"));
         }
@@ -233,4 +251,46 @@ fn retries_go_on_with_their_counts_in_their_order() {
     assert_eq!(lines_read.len(), 13, "each killed attempt is repeated once, with its number");
     lines_read.dedup();
     assert_eq!(lines_read, whole);
+}
+
+/// Returns the ticks of the run, as its journal has them.
+fn journal(store: &SqliteStore) -> Vec<Tick> {
+    let rows = store.journal("r", 0, u32::MAX).unwrap();
+    let entries = |body: &[u8]| codec::decode::<Vec<TickEntryHeader>>(body, "the journal").unwrap();
+    rows.iter().flat_map(|row| entries(&row.body)).map(|entry| entry.tick).collect()
+}
+
+/// The timeout counts the time in which a killed process was up. Everything that is compared was journaled or is a
+/// heartbeat, so a slow machine changes nothing.
+#[test]
+fn the_time_of_killed_processes_counts_towards_the_timeout() {
+    let directory = Directory::new();
+    let mut expected = Vec::new();
+    for _ in 0..3 {
+        let mut process = Process::start(&directory, "hangs", "");
+        process.read_until("hanging");
+        let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
+        let owner = store.run("r").unwrap().unwrap().owner.unwrap();
+        let last = journal(&store).last().unwrap().at;
+        // The second heartbeat after the last tick.
+        let enough = Duration::from_millis(250).as_micros() as u64;
+        while store.last_heartbeat(&owner).unwrap().is_none_or(|beat| beat.since(last).0 <= enough) {
+            std::thread::yield_now();
+        }
+        process.kill();
+        let last = journal(&store).last().unwrap().at;
+        expected.push(store.last_heartbeat(&owner).unwrap().unwrap().since(last));
+    }
+    let mut process = Process::start(&directory, "hangs", "");
+    process.read_until("hanging");
+    process.kill();
+    let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
+    let lived: Vec<windlass_value::Duration> = journal(&store)
+        .into_iter()
+        .filter_map(|tick| match tick.kind {
+            TickKind::Restart { lived } => Some(lived),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lived, expected, "each process was up until its last heartbeat; the time in between does not count");
 }

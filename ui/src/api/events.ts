@@ -52,6 +52,26 @@ export interface LoopEventLimits {
   budget?: EventValue;
 }
 
+/** The ended runs of one step or task, counted by how they ended. */
+export interface StepCounts {
+  /** The path of the run that ended first. */
+  path: string;
+  /** Runs that succeeded. */
+  succeeded?: number;
+  /** Runs that failed. */
+  failed?: number;
+  /** Runs that were skipped. */
+  skipped?: number;
+  /** Runs that were cancelled. */
+  cancelled?: number;
+  /** Runs that took longer than their timeout. */
+  timed_out?: number;
+  /** The iterations of all runs, if the step is a loop. */
+  iterations?: number;
+  /** Those of them that failed. */
+  failed_iterations?: number;
+}
+
 /** Iterations of a loop, counted by how they ended. */
 export interface LoopStats {
   /** All iterations that have ended. */
@@ -324,6 +344,8 @@ export interface LoopProgressEvent extends Fixed<"loop.progress"> {
   to: number;
   /** The number of failed iterations. */
   failed: number;
+  /** The steps inside that have ended since the previous event of the loop; they publish no events of their own. */
+  steps?: StepCounts[];
 }
 
 /** The judge of a loop has evaluated an iteration. */

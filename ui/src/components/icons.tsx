@@ -29,6 +29,12 @@ const MARKS: Record<string, ReactNode> = {
       <path d="M8 2a6 6 0 0 1 6 6" {...line} strokeWidth={2} className="spin" />
     </>
   ),
+  interrupted: (
+    <>
+      <circle cx="8" cy="8" r="6" {...line} strokeDasharray="9 3.6" />
+      <path d="M8 4.8v3.8M8 11.2h.01" {...line} />
+    </>
+  ),
   waiting: (
     <>
       <circle cx="8" cy="8" r="6" {...line} />

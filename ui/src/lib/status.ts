@@ -1,5 +1,6 @@
 export const RUN_STATUSES = [
   "running",
+  "interrupted",
   "waiting",
   "paused",
   "succeeded",
@@ -39,6 +40,7 @@ export function tone(status: string): string {
     case "draining":
       return "wait";
     case "cancelled":
+    case "interrupted":
     case "retrying":
     case "partial":
       return "warn";

@@ -237,9 +237,25 @@ function RunErrorBox({ run }: { run: Run }) {
           {enclosing ? <Link to={to(["runs", run.run, "loop"], { path: enclosing.loop, failed: true })}>all failed iterations</Link> : null}
           {error.path && hasEnded(run.status) ? <button type="button" className="more-link flat" onClick={() => setRestarting(true)}>restart from here</button> : null}
         </p>
+        {hasEnded(run.status) ? (
+          <>
+            <ApiCall label="retry what failed" call={`POST /api/v1/runs/${run.run}/retry`} />
+            {error.path ? <ApiCall label="restart from there" call={`POST /api/v1/runs/${run.run}/restart ${JSON.stringify({ from: error.path })}`} /> : null}
+          </>
+        ) : null}
       </div>
       {restarting && error.path ? <RestartDialog id={run.run} from={error.path} onClose={() => setRestarting(false)} /> : null}
     </div>
+  );
+}
+
+/** A call of the API, ready to copy. */
+function ApiCall({ label, call }: { label: string; call: string }) {
+  return (
+    <p className="row wraps small">
+      <span className="faint">{label}:</span> <code className="wrap">{call}</code>
+      <Copy text={call} label={`Copy: ${label}`} />
+    </p>
   );
 }
 

@@ -107,7 +107,7 @@ export function Runs() {
             <Button onClick={() => { setTyped(""); navigate("/runs"); }}>Show all</Button>
           ) : (
             <p>
-              Start one here, or with <code>windlass start NAME</code>.
+              Start one here, or with <code>windlass run FILE</code> in the store of this server.
             </p>
           )}
         </Empty>

@@ -13,6 +13,7 @@ import { justBefore, loopStatus } from "../../src/views/loop";
 import { ancestors } from "../../src/views/run/timeline";
 import { collectExtras } from "../../src/views/loop/iteration-extras";
 import { verdictText } from "../../src/views/loop/iterations";
+import { hasEnded, RUN_STATUSES, tone } from "../../src/lib/status";
 import { applyChange } from "../../src/views/runs";
 import { formInput } from "../../src/views/start";
 
@@ -43,6 +44,14 @@ describe("times and sizes", () => {
     expect(bytes(8_123_456)).toBe("7.7 MiB");
     expect(brief({ a: [1, "x\ny"] })).toBe('{"a":[1,"x\\ny"]}');
     expect(brief("x".repeat(300), 10)).toHaveLength(10);
+  });
+});
+
+describe("the status of a run", () => {
+  it("an interrupted run has not ended and is no running one", () => {
+    expect(RUN_STATUSES).toContain("interrupted");
+    expect(hasEnded("interrupted")).toBe(false);
+    expect(tone("interrupted")).not.toBe(tone("running"));
   });
 });
 

@@ -2,7 +2,7 @@
 
 use windlass_core::Limits;
 use windlass_runtime::RuntimeError;
-use windlass_runtime::inspect::{live_owner, status_name};
+use windlass_runtime::inspect::live_owner;
 use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError, StoreErrorKind};
 use windlass_value::Value;
 
@@ -81,8 +81,9 @@ fn check_run(
         return Ok(None);
     }
     match &row.owner {
-        // The run only waits: its dead owner left no unfinished work.
-        Some(_) if status_name(row, &state) == "waiting" => Ok(None),
+        // The run only waits for input from outside: its dead owner left no unfinished work, and no timer that no
+        // process would notice.
+        Some(_) if state.is_idle() => Ok(None),
         Some(owner) => finding(
             format!("its owner, {}, is no longer running", owner_name(owner)),
             stores::resume_hint(global, store, row)?,

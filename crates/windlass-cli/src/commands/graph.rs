@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use windlass_draw::{Drawing, DrawingFormat, RunDrawing};
-use windlass_runtime::inspect::{StoredEvent, StoredEvents, run_time_now};
+use windlass_runtime::inspect::{InheritedEvents, StoredEvent, StoredEvents, run_time_now};
 use windlass_runtime::{RuntimeError, codec};
 use windlass_store::Store;
 
@@ -54,10 +54,14 @@ fn draw_run(store: &dyn Store, run_ref: &str) -> Result<Drawing, CliFailure> {
     let plan = store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
     let plan = codec::decode_plan(&plan.body)?;
     let mut drawing = RunDrawing::new(&plan).with_run_name(&*row.run);
+    let mut inherited = InheritedEvents::new(store, &row)?;
     let mut events = StoredEvents::new(row.run.clone(), 0);
     let mut newest = row.created_at;
     loop {
-        let pieces = events.read(store)?;
+        let pieces = match inherited.read(store)? {
+            inherited if inherited.is_empty() => events.read(store)?,
+            inherited => inherited,
+        };
         if pieces.is_empty() {
             break;
         }

@@ -1,7 +1,7 @@
 //! `windlass list`
 
-use windlass_runtime::inspect::run_duration;
-use windlass_store::{RunFilter, RunRow, RunStatus};
+use windlass_runtime::inspect::{ListedStatus, OwnerProbe, filter_by_status, run_duration};
+use windlass_store::{RunFilter, RunRow};
 use windlass_syntax::nearest;
 use windlass_value::Value;
 
@@ -12,10 +12,11 @@ use crate::{out, stores, text};
 pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit, CliFailure> {
     let status = args.status.as_deref().map(parse_status).transpose()?;
     let store = stores::open(global)?;
+    let filter = filter_by_status(&*store, RunFilter::default(), status.as_slice())?;
     let max_rows = if args.all { usize::MAX } else { args.limit as usize };
     let mut rows = Vec::new();
     if max_rows > 0 {
-        stores::each_run(&*store, &RunFilter { status, ..RunFilter::default() }, |row| {
+        stores::each_run(&*store, &filter, |row| {
             if args.children || row.parent.is_none() {
                 rows.push(row);
             }
@@ -25,12 +26,22 @@ pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit
     }
     let more = rows.len() > max_rows;
     rows.truncate(max_rows);
+    let mut probe = OwnerProbe::new(&*store);
+    let rows = rows.into_iter().map(|row| Ok((probe.status(&row)?, row)));
+    let rows = rows.collect::<Result<Vec<ListedRun>, CliFailure>>()?;
     if global.json {
         out::print_json(&Value::list(rows.iter().map(to_value).collect()))?;
         return Ok(CliExit::Success);
     }
     out::print(&show(&rows))?;
-    for row in &rows {
+    let is_interrupted =
+        |(status, row): &&ListedRun| *status == ListedStatus::Interrupted && row.check_format().is_ok();
+    let interrupted = rows.iter().find(is_interrupted);
+    if let Some((_, row)) = interrupted {
+        let resume = stores::resume_hint(global, &*store, row)?;
+        out::note(&format!("no process runs an interrupted run; to resume {}: {resume}", row.run));
+    }
+    for (_, row) in &rows {
         if let Some(why) = windlass_runtime::quarantine_reason(row) {
             let look = crate::stores::command(global, &format!("replay {}", row.run));
             out::note(&format!("{} is quarantined: {}\n  hint: {look}", row.run, why.message));
@@ -45,27 +56,30 @@ pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit
     Ok(CliExit::Success)
 }
 
-fn parse_status(word: &str) -> Result<RunStatus, CliFailure> {
-    RunStatus::parse(&word.to_lowercase()).ok_or_else(|| {
-        let words = RunStatus::ALL.map(RunStatus::as_str);
+/// A run with the status under which it is listed.
+type ListedRun = (ListedStatus, RunRow);
+
+fn parse_status(word: &str) -> Result<ListedStatus, CliFailure> {
+    ListedStatus::parse(&word.to_lowercase()).ok_or_else(|| {
+        let words: Vec<&str> = ListedStatus::all().map(ListedStatus::as_str).collect();
         let failure = CliFailure::usage(format!("`{word}` is not a run status"));
-        match nearest(word, words) {
+        match nearest(word, words.iter().copied()) {
             Some(near) => failure.hint(format!("did you mean `{near}`?")),
             None => failure.hint(words.join(", ")),
         }
     })
 }
 
-fn show(rows: &[RunRow]) -> String {
+fn show(rows: &[ListedRun]) -> String {
     if rows.is_empty() {
         return "no runs".to_owned();
     }
     let head = ["RUN", "DEFINITION", "STATUS", "AGE", "DURATION", "TICKS"].map(str::to_owned).to_vec();
-    let line = |row: &RunRow| {
+    let line = |(status, row): &ListedRun| {
         vec![
             row.run.to_string(),
             text::truncate(&text::one_line(&row.definition), 32),
-            row.status.as_str().to_owned(),
+            status.as_str().to_owned(),
             text::format_duration(windlass_runtime::real_now().since(row.created_at)),
             text::format_duration(run_duration(row)),
             row.ticks.to_string(),
@@ -74,12 +88,12 @@ fn show(rows: &[RunRow]) -> String {
     text::table(&std::iter::once(head).chain(rows.iter().map(line)).collect::<Vec<_>>())
 }
 
-fn to_value(row: &RunRow) -> Value {
+fn to_value((status, row): &ListedRun) -> Value {
     let mut value = Value::object([
         ("run", Value::from(row.run.clone())),
         ("definition", Value::from(row.definition.as_str())),
         ("dialect", Value::from(row.dialect.as_str())),
-        ("status", Value::from(row.status.as_str())),
+        ("status", Value::from(status.as_str())),
         ("created_at", Value::from(row.created_at.to_string())),
         ("changed_at", Value::from(row.changed_at.to_string())),
         ("duration_ms", Value::from(run_duration(row).as_ms())),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use windlass_core::{ErrorInfo, FrameView, frame_tree};
 use windlass_runtime::inspect::{
-    LoopDetailsByStep, StoredRun, final_report, live_owner, mark_paused, run_time_now, status_name, tree_value,
-    with_run_hint,
+    ListedStatus, LoopDetailsByStep, StoredRun, final_report, live_owner, mark_stopped, run_time_now, status_name,
+    tree_value, with_run_hint,
 };
 use windlass_runtime::{completed_steps, resolve};
 use windlass_server::triggers::{QueuePositionInfo, find_queue_position};
@@ -112,12 +112,10 @@ struct StatusView<'a> {
 impl<'a> StatusView<'a> {
     fn new(store: &dyn Store, seen: &'a StoredRun, waiting_tasks: Vec<Json>) -> Result<StatusView<'a>, CliFailure> {
         let state = &seen.image.state;
-        let status = status_name(&seen.row, state);
         let owner = live_owner(store, &seen.row)?;
+        let status = status_name(&seen.row, state, owner.as_deref());
         let mut frames = frame_tree(&seen.program, state);
-        if state.paused {
-            mark_paused(&mut frames);
-        }
+        mark_stopped(&mut frames, status);
         let queue_position = find_queue_position(store, &seen.row, &seen.program.plan)?;
         Ok(StatusView {
             seen,
@@ -141,7 +139,11 @@ impl<'a> StatusView<'a> {
             format!("Status: {status}{owner_note}"),
         ];
         lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
-        lines.push(format!("Running for: {}", text::format_duration(self.now.since(row.created_at))));
+        let since_start = text::format_duration(self.now.since(row.created_at));
+        lines.push(match self.status == ListedStatus::Interrupted.as_str() {
+            true => format!("Started: {since_start} ago"),
+            false => format!("Running for: {since_start}"),
+        });
         lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
         lines.extend(
             self.queue_position.iter().map(|queue_position| queue_position.note.replacen("queued", "Queued", 1)),

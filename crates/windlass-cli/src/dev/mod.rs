@@ -5,11 +5,11 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tracing::info;
 use windlass_server::catalog::RegistrationError;
-use windlass_server::{App, CompiledDraft, DefinitionCatalog, DefinitionCompiler, DefinitionDraft};
+use windlass_server::{App, CompiledDraft};
 use windlass_syntax::{DiagnosticReport, Diagnostics, SourceText};
 
 use crate::config::CliSettings;
@@ -89,6 +89,16 @@ impl DefinitionFolder {
         for file in gone {
             self.report_removed(&file, &names);
         }
+        self.app.definitions.files.replace(self.file_names());
+    }
+
+    /// Returns the files by the names of their definitions. A broken file keeps the name of its last valid version.
+    fn file_names(&self) -> BTreeMap<Arc<str>, String> {
+        let named = |(file, state): (&PathBuf, &FileState)| {
+            let (name, _) = state.registered.clone()?;
+            Some((name, file.display().to_string()))
+        };
+        self.known.iter().filter_map(named).collect()
     }
 
     fn register_file(&self, file: &Path, names: &BTreeMap<Arc<str>, PathBuf>) -> ScanOutcome {
@@ -101,7 +111,6 @@ impl DefinitionFolder {
                 };
             }
         };
-        let text = source.text.clone();
         let project = Project::read(source, None, &self.settings);
         let reports: Vec<DiagnosticReport> =
             project.diagnostics.iter().flat_map(|(source, found)| found.reports(source)).collect();
@@ -127,14 +136,9 @@ impl DefinitionFolder {
                 other.display()
             ));
         }
-        let draft = DefinitionDraft {
-            name: Some(plan.name.to_string()),
-            dialect: Some(plan.dialect.to_string()),
-            text: text.to_string(),
-        };
-        let compiled = Precompiled(Mutex::new(Some(CompiledDraft { plan, warnings: reports })));
+        let compiled = CompiledDraft { plan, warnings: reports };
         let registered =
-            self.app.definitions.register(&self.app.engine, &compiled, &draft, BTreeMap::default(), REGISTERED_BY);
+            self.app.definitions.register_compiled(&self.app.engine, compiled, BTreeMap::default(), REGISTERED_BY);
         match registered {
             Ok(registered) => ScanOutcome::Registered {
                 name: registered.definition.name.clone(),
@@ -144,6 +148,8 @@ impl DefinitionFolder {
             },
             Err(RegistrationError::Invalid(problems)) => ScanOutcome::Broken { problems, message },
             Err(RegistrationError::Refused(error)) => broken(error.to_string()),
+            // A file may replace a definition of another origin.
+            Err(RegistrationError::FromFile(_)) => broken("its definition comes from another file".to_owned()),
         }
     }
 
@@ -213,17 +219,4 @@ impl DefinitionFolder {
 
 fn stem(file: &Path) -> Arc<str> {
     file.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default().into()
-}
-
-/// A compiler that returns an already compiled definition once.
-struct Precompiled(Mutex<Option<CompiledDraft>>);
-
-impl DefinitionCompiler for Precompiled {
-    fn compile(
-        &self,
-        _draft: &DefinitionDraft,
-        _catalog: &dyn DefinitionCatalog,
-    ) -> Result<CompiledDraft, Vec<DiagnosticReport>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(Vec::new)
-    }
 }

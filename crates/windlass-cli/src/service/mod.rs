@@ -140,6 +140,9 @@ impl PreparedService {
             None => AuditLog::default(),
         };
         let definitions = Definitions::load(&engine)?;
+        if options.dev {
+            definitions.files.await_scan();
+        }
         let (drain, dev) = (options.drain, options.dev);
         let parts = AppParts {
             engine,

@@ -7,7 +7,9 @@ use windlass_value::{Duration, Map, Timestamp, Value};
 
 use super::declare::{events, wire_name};
 use super::field::{EventDoc, EventField, FieldDoc, is_default, present, put};
-use super::parts::{EventError, IdleReason, LoopEventLimits, LoopStats, PatchScope, PermissionDecision, TaskResult};
+use super::parts::{
+    EventError, IdleReason, LoopEventLimits, LoopStats, PatchScope, PermissionDecision, StepCounts, TaskResult,
+};
 use crate::{LoopEndReason, Status};
 
 events! {
@@ -283,6 +285,9 @@ events! {
         to: u64,
         /// The number of failed iterations.
         failed: u64,
+    } optional {
+        /// The steps inside that have ended since the previous event of the loop; they publish no events of their own.
+        steps: Vec<StepCounts>,
     }
 
     /// The judge of a loop has evaluated an iteration.

@@ -19,7 +19,8 @@ use windlass_value::{Map, Timestamp, Value};
 pub use field::{EventDoc, FieldDoc, FieldShape, ObjectShape};
 pub use kind::EventKind;
 pub use parts::{
-    EventError, IdleReason, LoopEventLimits, LoopStats, PatchScope, PermissionDecision, TaskResult, TaskStatus,
+    EventError, IdleReason, LoopEventLimits, LoopStats, PatchScope, PermissionDecision, StepCounts, TaskResult,
+    TaskStatus,
 };
 
 /// Wire names that no event type may use for its own fields.

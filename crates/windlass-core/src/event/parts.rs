@@ -8,7 +8,7 @@ use windlass_value::{Map, Value, interned};
 use super::declare::{object_fields, wire_name};
 use super::field::word_fields;
 use super::field::{EventField, FieldDoc, FieldShape, ObjectShape, is_default, present, put};
-use crate::ErrorInfo;
+use crate::{ErrorInfo, Status};
 
 object_fields! {
     /// A failure, as events report it.
@@ -51,6 +51,51 @@ object_fields! {
         success: u64,
         /// Iterations that failed.
         failed: u64,
+    }
+
+    /// The ended runs of one step or task, counted by how they ended.
+    StepCounts {
+        /// The path of the run that ended first.
+        path: Arc<str>,
+    }
+    optional {
+        /// Runs that succeeded.
+        succeeded: u64,
+        /// Runs that failed.
+        failed: u64,
+        /// Runs that were skipped.
+        skipped: u64,
+        /// Runs that were cancelled.
+        cancelled: u64,
+        /// Runs that took longer than their timeout.
+        timed_out: u64,
+        /// The iterations of all runs, if the step is a loop.
+        iterations: u64,
+        /// Those of them that failed.
+        failed_iterations: u64,
+    }
+}
+
+impl StepCounts {
+    pub(crate) fn add_end(&mut self, status: Status) {
+        *match status {
+            Status::Succeeded => &mut self.succeeded,
+            Status::Failed => &mut self.failed,
+            Status::Skipped => &mut self.skipped,
+            Status::Cancelled => &mut self.cancelled,
+            Status::TimedOut => &mut self.timed_out,
+        } += 1;
+    }
+
+    /// Returns the number of runs that ended with this status.
+    pub fn ended(&self, status: Status) -> u64 {
+        match status {
+            Status::Succeeded => self.succeeded,
+            Status::Failed => self.failed,
+            Status::Skipped => self.skipped,
+            Status::Cancelled => self.cancelled,
+            Status::TimedOut => self.timed_out,
+        }
     }
 }
 

@@ -264,8 +264,9 @@ impl Reducer<'_> {
         let outcome = FrameEnd { output, ..ended }.into_outcome(started_at, ended_at);
         let outcome = Arc::new(Outcome { usage, ..outcome });
         if !node.hidden {
-            if !quiet {
-                self.publish_ended(id, &outcome)?;
+            match quiet {
+                true => self.count_quiet_step(id, node_id, outcome.status)?,
+                false => self.publish_ended(id, &outcome)?,
             }
             self.record(id, node_id, outcome.clone())?;
         }
@@ -359,7 +360,9 @@ impl Reducer<'_> {
         let event_error = (status == Status::Failed).then(|| self.event_error(&error));
         let outcome = self.record_outcome_without_run(near, node, status, error)?;
         self.mailbox_without_run(near, node, &outcome)?;
-        if !self.frame(near)?.quiet {
+        if self.frame(near)?.quiet {
+            self.count_quiet_without_run(near, node, &path, status)?;
+        } else {
             let (output, usage, firing) = (None, Value::Null, None);
             let kind = match status {
                 Status::Skipped => {

@@ -12,6 +12,7 @@ mod frames;
 mod loop_node;
 mod nodes;
 mod publish;
+mod quiet_steps;
 mod retry;
 mod run_end;
 mod ticks;
@@ -161,8 +162,11 @@ impl Reducer<'_> {
         if self.state.phase == Phase::Created && !starts && !holds {
             return Err(not_started());
         }
-        if !matches!(tick.kind, TickKind::Restart) && self.state.phase == Phase::Running {
-            let lived = tick.at.since(self.state.now);
+        if self.state.phase == Phase::Running {
+            let lived = match tick.kind {
+                TickKind::Restart { lived } => lived,
+                _ => tick.at.since(self.state.now),
+            };
             self.state.alive_time = self.state.alive_time.saturating_add(lived);
         }
         self.state.now = tick.at;

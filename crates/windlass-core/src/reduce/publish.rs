@@ -110,7 +110,8 @@ impl Reducer<'_> {
         let looping = self.loop_frame_mut(id)?;
         if let Some((from, failed)) = looping.unpublished.take() {
             let (to, path) = (looping.ended.saturating_sub(1), looping.path.clone());
-            self.publish(path, EventKind::LoopProgress { from, to, failed });
+            let steps = std::mem::take(&mut looping.quiet_steps).into_iter().map(|steps| steps.counts).collect();
+            self.publish(path, EventKind::LoopProgress { from, to, failed, steps });
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{StoredValue, Timestamp, Value};
 
-use super::{FrameId, ScopeId, TimerKey, WaitFrame};
+use super::{FrameId, QuietSteps, ScopeId, TimerKey, WaitFrame};
 use crate::plan::NodeId;
 use crate::{ErrorInfo, LoopEndReason, LoopSummary, PreviousAttempts, ResumeData, SentToken, Status};
 
@@ -286,6 +286,9 @@ pub struct LoopFrame {
     pub stall: Option<(Value, u64)>,
     /// Quiet iterations that no event has reported yet: the first, and how many of them failed.
     pub unpublished: Option<(u64, u64)>,
+    /// The steps inside quiet iterations that have ended and that no event has reported yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quiet_steps: Vec<QuietSteps>,
     /// Its end has been decided and published.
     pub concluded: bool,
     /// `break_when` ended the loop.
@@ -376,6 +379,7 @@ impl LoopFrame {
             stopping: None,
             stall: None,
             unpublished: None,
+            quiet_steps: Vec::new(),
             concluded: false,
             broken_off: false,
             budget,

@@ -7,6 +7,7 @@ mod check;
 mod fork;
 mod frame;
 mod mail;
+mod quiet_steps;
 mod slab;
 mod wait_frame;
 
@@ -23,6 +24,7 @@ pub use frame::{
     SlotState, UsageAccount,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
+pub use quiet_steps::QuietSteps;
 pub use slab::{Slab, SlabId};
 pub use wait_frame::{ApprovalForm, WaitFrame};
 
@@ -454,18 +456,13 @@ impl State {
         waiting && self.agenda.is_empty() && self.phase == Phase::Running && !self.moves_by_itself()
     }
 
-    /// Returns the time that a step waits for, if nothing happens before. (A loop that waits between two iterations is
-    /// not such a step.)
+    /// Returns the time until which nothing happens by itself: a step waits for it, a loop between two iterations, or
+    /// a retry.
     pub fn waits_until(&self) -> Option<Timestamp> {
         if !self.is_quiet() || !self.calls.is_empty() {
             return None;
         }
-        let (at, frame) = self.timers.iter().find_map(|((at, _), timer)| match timer {
-            Timer::Alarm(frame) => Some((*at, *frame)),
-            _ => None,
-        })?;
-        let body = self.frames.get(frame).map(|frame| &frame.body);
-        matches!(body, Some(FrameBody::Wait(WaitFrame::Time))).then_some(at)
+        self.timers.iter().find_map(|((at, _), timer)| matches!(timer, Timer::Alarm(_)).then_some(*at))
     }
 
     /// Returns true if a worker, a child run or a delay will make the run proceed, regardless of the agenda. (A wait's

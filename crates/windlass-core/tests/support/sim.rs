@@ -131,7 +131,7 @@ impl<'p> Sim<'p> {
         let busy = sim.state.jobs.iter().filter(|(_, open)| open.cancelled.is_none() && !open.resting);
         sim.lost = busy.map(|(job, _)| *job).collect();
         if sim.state.result().is_none() {
-            sim.tick(TickKind::Restart);
+            sim.tick(TickKind::Restart { lived: windlass_value::Duration::ZERO });
         }
         sim
     }
@@ -164,7 +164,7 @@ impl<'p> Sim<'p> {
         output.commands.iter().for_each(|command| sim.execute(command));
         sim.state.reset_for_fork(&"fork".into());
         (sim.executes_commands, sim.events) = (true, Vec::new());
-        sim.tick(TickKind::Restart);
+        sim.tick(TickKind::Restart { lived: windlass_value::Duration::ZERO });
         sim
     }
 
@@ -390,7 +390,7 @@ impl<'p> Sim<'p> {
     pub(crate) fn restart(&mut self) {
         self.buffer.clear();
         self.flights.clear();
-        self.tick(TickKind::Restart);
+        self.tick(TickKind::Restart { lived: windlass_value::Duration::ZERO });
     }
 
     fn execute(&mut self, command: &Command) {
@@ -474,7 +474,7 @@ impl<'p> Sim<'p> {
             {
                 self.holders.remove(job);
             }
-            TickKind::Restart => self.holders.clear(),
+            TickKind::Restart { .. } => self.holders.clear(),
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::Status;
+use windlass_core::{Status, StepCounts};
 use windlass_value::{Duration, Timestamp};
 
 use crate::model::{ActivityState, IterationCounts, NodeActivity};
@@ -64,6 +64,19 @@ impl ActivityFacts {
         self.ends[status as usize] += 1;
         if self.open == 0 {
             self.activity = None;
+        }
+    }
+
+    /// Records runs that only computed: time does not advance while they do.
+    pub(crate) fn record_quiet_runs(&mut self, counts: &StepCounts) {
+        let mut runs = 0;
+        for status in Status::ALL {
+            self.ends[status as usize] += counts.ended(status);
+            runs += counts.ended(status);
+        }
+        if counts.iterations > 0 {
+            self.loops += runs;
+            self.record_iterations(counts.iterations, counts.failed_iterations);
         }
     }
 

@@ -13,7 +13,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
 use windlass_core::plan::{NodeKind, Plan};
-use windlass_core::{Event, EventKind, IdleReason, Status, TaskStatus};
+use windlass_core::{Event, EventKind, IdleReason, Status, StepCounts, TaskStatus};
 use windlass_value::{Timestamp, Value};
 
 use crate::model::{ActivityState, Drawing, DrawingItem, EventRole, ItemShape};
@@ -407,12 +407,15 @@ impl RunDrawing {
     }
 
     fn loop_event(&mut self, event: &Event) {
+        if let EventKind::LoopProgress { steps, .. } = &event.kind {
+            steps.iter().for_each(|counts| self.quiet_steps(event, counts));
+        }
         let Some(key) = self.key(event) else { return };
         let facts = self.facts_for(&key, event);
         match &event.kind {
             EventKind::LoopStarted { limits, .. } => facts.record_loop_start(limits.items.or(limits.count)),
             EventKind::IterationDone { status, .. } => facts.record_iterations(1, u64::from(status.is_bad())),
-            EventKind::LoopProgress { from, to, failed } => {
+            EventKind::LoopProgress { from, to, failed, .. } => {
                 facts.record_iterations(to.saturating_add(1).saturating_sub(*from), *failed);
             }
             EventKind::LoopDone { iterations, reason, stats, .. } => {
@@ -420,6 +423,14 @@ impl RunDrawing {
             }
             _ => {}
         }
+    }
+
+    /// Counts the runs of a step inside quiet iterations.
+    fn quiet_steps(&mut self, event: &Event, counts: &StepCounts) {
+        let Some(id) = self.plan_drawing.paths.find(&counts.path).cloned() else { return };
+        let place = self.places.get(&id).filter(|_| !self.folded);
+        let firing = place.and_then(|place| self.open.get(place)?.first().copied());
+        self.facts_for(&(firing, id), event).record_quiet_runs(counts);
     }
 
     /// Folds the runs of each step into one box from now on.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::{IterationRecord, Limits};
-use windlass_store::{IterationRow, IterationTrim};
+use windlass_core::{IterationRecord, Limits, Status};
+use windlass_store::{IterationOutcome, IterationRow, IterationTrim};
 
 use crate::codec::{self, IterationPack};
 
@@ -68,7 +68,7 @@ impl IterationBuffer {
                     || iteration.status.is_bad()
             });
             self.trim(&path, keep_from, limits, &mut trims);
-            rows.extend(pack(&path, iterations, limits));
+            rows.extend(pack_iterations(&path, iterations, limits));
         }
         (rows, trims)
     }
@@ -91,13 +91,13 @@ impl IterationBuffer {
 
 /// Packs consecutive iterations with the same retention into rows: the first ones and the failed ones are kept
 /// forever, the others are trimmed later.
-fn pack(path: &Arc<str>, iterations: Vec<IterationRecord>, limits: &Limits) -> Vec<IterationRow> {
+pub(crate) fn pack_iterations(path: &Arc<str>, iterations: Vec<IterationRecord>, limits: &Limits) -> Vec<IterationRow> {
     let mut iterations = iterations;
     iterations.sort_by_key(|iteration| iteration.index);
-    let mut groups: Vec<((bool, u64), Vec<IterationRecord>)> = Vec::new();
+    let mut groups: Vec<((IterationOutcome, u64), Vec<IterationRecord>)> = Vec::new();
     for iteration in iterations {
         let first = iteration.index < limits.history_first_iterations;
-        let retention_group = (iteration.status.is_bad(), if first { 0 } else { 1 + iteration.index / TRIM_INTERVAL });
+        let retention_group = (outcome(iteration.status), if first { 0 } else { 1 + iteration.index / TRIM_INTERVAL });
         match groups.last_mut() {
             Some((same, group))
                 if *same == retention_group && group.last().is_some_and(|last| last.index + 1 == iteration.index) =>
@@ -107,13 +107,21 @@ fn pack(path: &Arc<str>, iterations: Vec<IterationRecord>, limits: &Limits) -> V
             _ => groups.push((retention_group, vec![iteration])),
         }
     }
-    let row = |((failed, _), mut iterations): ((bool, u64), Vec<IterationRecord>)| {
+    let row = |((outcome, _), mut iterations): ((IterationOutcome, u64), Vec<IterationRecord>)| {
         let (first, last) = (
             iterations.first().map_or(0, |iteration| iteration.index),
             iterations.last().map_or(0, |iteration| iteration.index),
         );
         iterations.iter_mut().for_each(|iteration| iteration.loop_path = "".into());
-        IterationRow { loop_path: path.clone(), first, last, failed, body: codec::encode(&IterationPack(iterations)) }
+        IterationRow { loop_path: path.clone(), first, last, outcome, body: codec::encode(&IterationPack(iterations)) }
     };
     groups.into_iter().map(row).collect()
+}
+
+fn outcome(status: Status) -> IterationOutcome {
+    match status {
+        Status::Succeeded | Status::Skipped => IterationOutcome::Succeeded,
+        Status::Failed | Status::TimedOut => IterationOutcome::Failed,
+        Status::Cancelled => IterationOutcome::Cancelled,
+    }
 }

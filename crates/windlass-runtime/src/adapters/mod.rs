@@ -15,6 +15,7 @@ pub use decorated::{DecoratorFactory, RunDecorator};
 pub(crate) use durable::DurableAdapter;
 pub(crate) use idle_eviction::IdleEviction;
 pub(crate) use in_memory::InMemoryAdapter;
+pub(crate) use iterations::pack_iterations;
 pub use local::{LocalAdapter, RunMailbox, RunMessage};
 pub use replay::{ReplayAdapter, ReplayObserver};
 pub(crate) use run_outbox::{RunOutboxOptions, evicted_status, resident_status};

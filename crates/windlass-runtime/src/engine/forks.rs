@@ -3,13 +3,15 @@
 //! The journal of the source run is replayed to the moment right before a node started, possibly inside a tick. That
 //! state is the first snapshot of the new run. The source run does not change.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_core::state::{ForkOrigin, SetVariableError};
 use windlass_core::{ObservedFailures, Program, ReplayPoint, ReplayWatch, State, Values};
-use windlass_store::{RunRow, RunStatus};
+use windlass_store::{IterationRow, RunRow, RunStatus};
 use windlass_value::{BlobHash, Timestamp, Value};
 
+use super::inherited_history::{self, InheritedHistory, InheritedRows};
 use super::snapshots::{StartFromState, referenced_blobs};
 use super::starts::input_hash;
 use super::{Durability, EngineInner, RunHandle, RunOptions, RuntimeEngine, new_run_id};
@@ -52,6 +54,10 @@ pub struct RestartOrigin {
     pub set: Option<BlobHash>,
     /// The restart point in the source run's journal.
     pub at: ReplayPoint,
+    /// The number of events that the source run had published by then.
+    pub events: u64,
+    /// The time of the source run by then.
+    pub time: Timestamp,
 }
 
 /// A child run from the view of its parent's call.
@@ -88,17 +94,20 @@ impl RuntimeEngine {
             occurrence: restart.occurrence,
             set,
             at: ReplayPoint::default(),
+            events: 0,
+            time: Timestamp::default(),
         };
         if let Some(handle) = self.existing_fork(restart.id.as_deref(), &from).await? {
             return Ok(handle);
         }
         from.at = old.find_beginning(&from.path, restart.occurrence)?;
-        let mut state = old.state_before(from.at)?;
+        let mut point = old.fork_point(from.at)?;
         let mut values = BlobCache::default();
         for (name, value) in &restart.set {
-            old.set(&mut state, &mut values, &from.path, name, &neutralize_references(value.clone()))?;
+            old.set(&mut point.state, &mut values, &from.path, name, &neutralize_references(value.clone()))?;
         }
-        self.fork(old, state, values.take_fresh(), from, restart.id).await
+        point.blobs.extend(values.take_fresh());
+        self.fork(old, point, from, restart.id).await
     }
 
     /// Creates a run that repeats the failed work of an ended run and everything that depends on it. Other results that
@@ -107,7 +116,8 @@ impl RuntimeEngine {
         let old = self.inner.load_source_run(run)?;
         let at = ReplayPoint::default();
         let (run, path) = (old.row.run.clone(), "".into());
-        let mut from = RestartOrigin { run, path, retry: true, occurrence: None, set: None, at };
+        let (events, time) = (0, Timestamp::default());
+        let mut from = RestartOrigin { run, path, retry: true, occurrence: None, set: None, at, events, time };
         if let Some(handle) = self.existing_fork(id.as_deref(), &from).await? {
             return Ok(handle);
         }
@@ -115,8 +125,8 @@ impl RuntimeEngine {
             return Err(RuntimeError::StillOpen(old.row.run.to_string()));
         }
         (from.path, from.at) = old.first_failure()?;
-        let state = old.state_before(from.at)?;
-        self.fork(old, state, Vec::new(), from, id).await
+        let point = old.fork_point(from.at)?;
+        self.fork(old, point, from, id).await
     }
 
     /// Creates a child run as a retry of another. Returns false if it has to be started from the beginning.
@@ -135,17 +145,18 @@ impl RuntimeEngine {
             return Ok(false);
         }
         let Ok((path, moment)) = old.first_failure() else { return Ok(false) };
-        let mut state = old.state_before(moment)?;
-        let run = old.row.run.clone();
-        let from = RestartOrigin { run, path, retry: true, occurrence: None, set: None, at: moment };
+        let ForkPoint { mut state, history, mut blobs } = old.fork_point(moment)?;
+        let (run, events, time) = (old.row.run.clone(), state.events, state.now);
+        let from = RestartOrigin { run, path, retry: true, occurrence: None, set: None, at: moment, events, time };
         state.reset_for_fork(&id);
         (state.run.parent, state.run.trace) = (Some(parent.clone()), trace.clone());
         state.fork_origin = Some(Box::new(from.to_fork_origin()));
         state.shift_time_to(&old.program, at);
         let how = RunOptions { parent: Some((parent, call)), depth, trace, from: Some(from), ..old.fork_options(self) };
-        let blobs = referenced_blobs(&*self.inner.store, &codec::state_bytes(&state).0)?;
+        blobs.extend(referenced_blobs(&*self.inner.store, &codec::state_bytes(&state).0)?);
         let guard = self.inner.acquire_reload_guard(&id).await;
-        let beginning = StartFromState { run: id.clone(), plan, program: old.program, state, options: how, blobs };
+        let program = old.program;
+        let beginning = StartFromState { run: id.clone(), plan, program, state, options: how, blobs, history };
         match self.start_from_state(beginning, guard).await {
             Ok(_) => Ok(true),
             // It was created in the meantime, or cancelled before it started.
@@ -170,11 +181,12 @@ impl RuntimeEngine {
     async fn fork(
         &self,
         old: SourceRun,
-        mut state: State,
-        mut blobs: Vec<(BlobHash, Vec<u8>)>,
-        from: RestartOrigin,
+        point: ForkPoint,
+        mut from: RestartOrigin,
         id: Option<String>,
     ) -> Result<RunHandle, RuntimeError> {
+        let ForkPoint { mut state, history, mut blobs } = point;
+        (from.events, from.time) = (state.events, state.now);
         let run: Arc<str> = id.clone().unwrap_or_else(new_run_id).into();
         self.inner.check_tools(&run, &old.program)?;
         state.reset_for_fork(&run);
@@ -183,7 +195,8 @@ impl RuntimeEngine {
         let how = RunOptions { from: Some(from.clone()), ..old.fork_options(self) };
         blobs.extend(referenced_blobs(&*self.inner.store, &codec::state_bytes(&state).0)?);
         let guard = self.inner.acquire_reload_guard(&run).await;
-        let beginning = StartFromState { run, plan: old.row.plan, program: old.program, state, options: how, blobs };
+        let (plan, program) = (old.row.plan, old.program);
+        let beginning = StartFromState { run, plan, program, state, options: how, blobs, history };
         match self.start_from_state(beginning, guard).await {
             // A concurrent request was faster.
             Err(RuntimeError::RunExists(run)) => {
@@ -225,6 +238,14 @@ impl EngineInner {
         reused.exclude_used_by(run)?;
         Ok(Some(Arc::new(reused)))
     }
+}
+
+/// A source run at the moment from which a new run continues.
+struct ForkPoint {
+    state: State,
+    history: Vec<IterationRow>,
+    /// The stored values of the history.
+    blobs: Vec<(BlobHash, Vec<u8>)>,
 }
 
 /// The run that another run is created from.
@@ -280,7 +301,13 @@ impl SourceRun {
         let state =
             snapshot.map(|snapshot| recovery::decode_checked_state(&self.program, &snapshot.body)).transpose()?;
         let mut image = RunImage::new(state.unwrap_or_else(|| self.new_state()));
-        self.replay(&mut image, tick, None, &mut |_| {})?;
+        let mut iterations = Vec::new();
+        let store = &*self.store;
+        replay_each(store, &self.row.run, &self.program, &mut image, tick, &mut None, &mut |_, _, output, _| {
+            iterations.extend(output.iterations);
+            Ok(())
+        })?;
+        image.iterations = iterations;
         Ok(image)
     }
 
@@ -353,17 +380,33 @@ impl SourceRun {
         Ok((failures, kept_from))
     }
 
-    /// Returns the state right before a node started.
-    fn state_before(&self, at: ReplayPoint) -> Result<State, RuntimeError> {
+    /// Returns the run right before a node started.
+    fn fork_point(&self, at: ReplayPoint) -> Result<ForkPoint, RuntimeError> {
         let mut image = self.image_at(at.tick)?;
+        let replayed = std::mem::take(&mut image.iterations);
         let watch = self.replay(&mut image, at.tick + 1, Some(ReplayWatch::stop_before(at.item)), &mut |_| {})?;
-        match watch.is_some_and(|watch| watch.has_stopped()) {
-            true => Ok(image.state),
-            false => {
-                let why = format!("tick {} changed between planning the fork and executing it", at.tick);
-                Err(RuntimeError::Quarantined { run: self.row.run.to_string(), why })
-            }
+        if !watch.is_some_and(|watch| watch.has_stopped()) {
+            let why = format!("tick {} changed between planning the fork and executing it", at.tick);
+            return Err(RuntimeError::Quarantined { run: self.row.run.to_string(), why });
         }
+        let ended_later = self.iterations_after(at.tick, image.iterations.len())?;
+        let mut history = InheritedHistory::read(&*self.store, &self.row.run, &ended_later)?;
+        // The newest iterations of an open run may not have their rows yet.
+        history.extend(replayed.into_iter().chain(image.iterations));
+        let InheritedRows { rows, blobs } = history.into_rows(&*self.store, &self.program.limits)?;
+        Ok(ForkPoint { state: image.state, history: rows, blobs })
+    }
+
+    /// Returns the iterations that ended in this tick, without the first `skipped` of them, and later.
+    fn iterations_after(&self, tick: u64, skipped: usize) -> Result<BTreeSet<(Arc<str>, u64)>, RuntimeError> {
+        let mut image = self.image_at(tick)?;
+        let mut ended = Vec::new();
+        let store = &*self.store;
+        replay_each(store, &self.row.run, &self.program, &mut image, u64::MAX, &mut None, &mut |_, _, output, _| {
+            ended.extend(output.iterations.iter().map(inherited_history::key));
+            Ok(())
+        })?;
+        Ok(ended.into_iter().skip(skipped).collect())
     }
 
     fn set(

@@ -3,7 +3,9 @@
 mod events;
 mod forks;
 mod handle;
+mod heartbeat;
 mod ids;
+mod inherited_history;
 mod quarantine;
 mod recover;
 mod reload;
@@ -25,13 +27,14 @@ use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, ProcessLimits, Program};
-use windlass_store::{CommitHook, GroupWriter, Owner, PlanRow, RunStatus, Store, WriterLimits};
+use windlass_store::{CommitHook, GroupWriter, PlanRow, RunStatus, Store, WriterLimits};
 use windlass_value::{BlobHash, Language};
 
 pub(crate) use events::EventFeed;
 pub use events::EventReader;
 pub use forks::{RestartOrigin, RestartRequest};
 pub use handle::RunHandle;
+use heartbeat::EngineOwner;
 pub(crate) use ids::entropy;
 pub use ids::{is_run_id, new_run_id};
 pub use quarantine::quarantine_reason;
@@ -129,7 +132,7 @@ pub(crate) struct EngineInner {
     runtime: Handle,
     pub store: Arc<dyn Store>,
     pub writer: Arc<GroupWriter>,
-    pub owner: Owner,
+    pub owner: EngineOwner,
     pub pool: WorkerPool,
     pub languages: Vec<Arc<dyn Language>>,
     pub limits: Limits,
@@ -256,7 +259,7 @@ pub struct RunOptions {
 impl RuntimeEngine {
     /// Creates an engine. Must be called inside a tokio runtime: all runs execute there, whichever thread starts them.
     pub fn new(store: Arc<dyn Store>, options: EngineOptions) -> Result<RuntimeEngine, RuntimeError> {
-        let owner = store.open_owner()?;
+        let owner = EngineOwner::new(store.open_owner()?);
         let write: Arc<dyn Store> = store.clone();
         let writer = GroupWriter::with_limits(write, WriterLimits::default(), options.commit_hook)?;
         let inner = Arc::new(EngineInner {

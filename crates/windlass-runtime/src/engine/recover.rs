@@ -217,7 +217,7 @@ impl EngineInner {
                 }
                 let owned = match row.owner {
                     None => false,
-                    Some(owner) if owner == self.owner.name => !self.is_lost(&row.run)?,
+                    Some(owner) if owner == *self.owner.name() => !self.is_lost(&row.run)?,
                     Some(owner) => match alive.get(&owner) {
                         Some(alive) => *alive,
                         None => *alive.entry(owner.clone()).or_insert(self.store.owner_alive(&owner)?),
@@ -254,7 +254,7 @@ impl EngineInner {
         }
         // It may have ended or been released since it was listed, and if it was reloaded by now it is in memory.
         let row = self.store.run(run)?;
-        let ours = |row: RunRow| row.status == RunStatus::Running && row.owner.as_ref() == Some(&self.owner.name);
+        let ours = |row: RunRow| row.status == RunStatus::Running && row.owner.as_ref() == Some(self.owner.name());
         Ok(row.is_some_and(ours) && nowhere())
     }
 
@@ -302,7 +302,7 @@ impl EngineInner {
         if self.check_runnable(&row).is_err_and(|error| error.needs_newer()) {
             return Ok(());
         }
-        let ClaimResult::Owned { owner_epoch } = self.store.claim(run, &self.owner.name)? else { return Ok(()) };
+        let ClaimResult::Owned { owner_epoch } = self.store.claim(run, self.owner.name())? else { return Ok(()) };
         let Some(row) = self.store.run(run)? else { return Ok(()) };
         let why = format!("the process crashed {crashes} times in a row soon after this run was reloaded");
         self.release_or_quarantine(&row, owner_epoch, &RuntimeError::Quarantined { run: run.to_string(), why })?;
@@ -371,7 +371,7 @@ impl EngineInner {
         let runnable = runs.iter().zip(&checks).filter(|(_, looked)| looked.is_ok()).map(|(run, _)| run.clone());
         let runnable: Vec<Arc<str>> = runnable.collect();
         let claims =
-            if runnable.is_empty() { Vec::new() } else { self.store.claim_all(&runnable, &self.owner.name)? };
+            if runnable.is_empty() { Vec::new() } else { self.store.claim_all(&runnable, self.owner.name())? };
         let mut claims = claims.into_iter();
         let claim = |looked: Result<(), RuntimeError>| looked.and_then(|()| claims.next().ok_or(RuntimeError::Closing));
         Ok(checks.into_iter().map(claim).collect())
@@ -388,7 +388,7 @@ impl EngineInner {
             return Err(super::quarantine::quarantine_error(&row));
         }
         // A run that this engine owns and does not have in memory was released without notice, or never loaded.
-        let is_alive = |owner: &String| *owner != self.owner.name && self.store.owner_alive(owner).unwrap_or(true);
+        let is_alive = |owner: &String| owner != self.owner.name() && self.store.owner_alive(owner).unwrap_or(true);
         if let Some(owner) = row.owner.clone().filter(is_alive) {
             return Err(RuntimeError::Owned { run: run.to_string(), owner });
         }

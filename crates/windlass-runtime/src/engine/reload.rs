@@ -8,7 +8,7 @@ use windlass_store::{ClaimResult, RunRow, RunStatus, check_run_format};
 use windlass_value::BlobHash;
 
 use super::{EngineInner, RunEnd, RunHandle, RunOptions, RunRequest, RuntimeEngine, new_run_id, quarantine, residents};
-use crate::clock::Clock;
+use crate::clock::{Clock, real_now};
 use crate::inspect::final_report;
 use crate::recovery::{self, RunImage};
 use crate::{RuntimeError, codec};
@@ -32,6 +32,8 @@ struct ReplayedRun {
     options: RunOptions,
     /// Results of another run that this run reuses.
     reused: Option<Arc<crate::reused_results::ReusedResults>>,
+    /// The time that the previous process was up after the run's last tick.
+    lived: windlass_value::Duration,
 }
 
 impl RuntimeEngine {
@@ -135,7 +137,7 @@ impl EngineInner {
             if let Some(row) = inner.store.run(&id)?.filter(|row| !row.status.is_final()) {
                 inner.check_runnable(&row)?;
             }
-            Ok(inner.store.claim(&id, &inner.owner.name)?)
+            Ok(inner.store.claim(&id, inner.owner.name())?)
         });
         let claim = claim.await?;
         self.resume_claimed(run, claim, unpause, guard).await
@@ -156,10 +158,10 @@ impl EngineInner {
             ClaimResult::Ended => return self.publish_stored_end(run),
             ClaimResult::NeedsNewer { format } => return Ok(check_run_format(run, format)?),
         };
-        let ReplayedRun { program, image, options: how, reused } = self.load(run, owner_epoch).await?;
+        let ReplayedRun { program, image, options: how, reused, lived } = self.load(run, owner_epoch).await?;
         let mut first = vec![match self.was_idle_since_eviction(run, owner_epoch, &image.state) {
             true => TickKind::TimerDue,
-            false => TickKind::Restart,
+            false => TickKind::Restart { lived },
         }];
         if unpause && image.state.paused {
             first.push(TickKind::Resume { request: None });
@@ -224,7 +226,26 @@ impl EngineInner {
         let program = self.program(&row.plan)?;
         let image = recovery::load(&*self.store, run, &program, row.created_at)?;
         let reused = self.load_reused_results(run, how.from.as_ref())?;
-        Ok(ReplayedRun { program, image, options: how, reused })
+        let lived = match program.plan.timeout.is_some() && !how.virtual_time {
+            true => self.time_lived(&row, &image.state)?,
+            // Virtual time skips waits, so a heartbeat says nothing about it.
+            false => windlass_value::Duration::ZERO,
+        };
+        Ok(ReplayedRun { program, image, options: how, reused, lived })
+    }
+
+    /// Returns the time for which the process that wrote the run's last tick was up after that tick. A process that was
+    /// killed was up until its last heartbeat.
+    fn time_lived(&self, row: &RunRow, state: &State) -> Result<windlass_value::Duration, RuntimeError> {
+        // A fork or a restored snapshot has not been executed under this id.
+        let Some(owner) = row.previous_owner.as_ref().filter(|_| state.ticks > 0) else {
+            return Ok(windlass_value::Duration::ZERO);
+        };
+        let until = match self.store.owner_alive(owner)? {
+            true => real_now(),
+            false => self.store.last_heartbeat(owner)?.unwrap_or(state.now).min(real_now()),
+        };
+        Ok(until.since(state.now))
     }
 
     /// Reports whether only this engine has owned the run since it was evicted, and no job was running then. The time

@@ -82,6 +82,9 @@ impl EngineInner {
             tracked.feed.clone()
         };
         let virtual_time = matches!(clock, Clock::Virtual { .. });
+        if program.plan.timeout.is_some() && !virtual_time {
+            self.owner.start_heartbeat();
+        }
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in)
             .with_reused_results(reused.clone())
             .with_run_tree(run_tree);

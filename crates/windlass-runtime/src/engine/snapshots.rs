@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use windlass_core::{Program, State};
-use windlass_store::{BatchVerdict, NewRun, NewSnapshot, PlanRow, RunBatch, StatusChange, StoreRead};
-use windlass_value::{BlobHash, Value};
+use windlass_store::{BatchVerdict, IterationRow, NewRun, NewSnapshot, PlanRow, RunBatch, StatusChange, StoreRead};
+use windlass_value::{BlobHash, Duration, Value};
 
 use super::{Durability, ReloadGuard, RunHandle, RunOptions, RuntimeEngine, new_run_id, residents};
 use crate::adapters::{RunMessage, resident_status};
@@ -115,7 +115,15 @@ impl RuntimeEngine {
         };
         let guard = self.inner.acquire_reload_guard(&run).await;
         self.start_from_state(
-            StartFromState { run, plan: row.hash, program, state, options: how, blobs: snapshot.blobs },
+            StartFromState {
+                run,
+                plan: row.hash,
+                program,
+                state,
+                options: how,
+                blobs: snapshot.blobs,
+                history: Vec::new(),
+            },
             guard,
         )
         .await
@@ -127,13 +135,13 @@ impl RuntimeEngine {
         beginning: StartFromState,
         guard: ReloadGuard,
     ) -> Result<RunHandle, RuntimeError> {
-        let StartFromState { run, plan, program, state, options: how, blobs } = beginning;
+        let StartFromState { run, plan, program, state, options: how, blobs, history } = beginning;
         let now = real_now();
         let create = NewRun {
             plan,
             definition: program.plan.name.to_string(),
             dialect: program.plan.dialect.to_string(),
-            owner: Some(self.inner.owner.name.clone()),
+            owner: Some(self.inner.owner.name().clone()),
             created_at: now,
             parent: how.parent.as_ref().map(|(parent, _)| parent.clone()),
             cancel_request_id: how.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),
@@ -148,6 +156,7 @@ impl RuntimeEngine {
             create: Some(create),
             snapshot: journaled.then_some(NewSnapshot { tick: 0, event: 0, state_hash, body }),
             status: Some(StatusChange { status, at: now, result: None }),
+            iterations: if journaled { history } else { Vec::new() },
             blobs,
             ..RunBatch::default()
         };
@@ -166,7 +175,7 @@ impl RuntimeEngine {
             run,
             program,
             image: recovery::RunImage::new(state),
-            first: vec![windlass_core::TickKind::Restart],
+            first: vec![windlass_core::TickKind::Restart { lived: Duration::ZERO }],
             owner_epoch: 1,
             create: None,
             clock,
@@ -187,6 +196,8 @@ pub(super) struct StartFromState {
     pub state: State,
     pub options: RunOptions,
     pub blobs: Vec<(BlobHash, Vec<u8>)>,
+    /// The iterations that the run takes over.
+    pub history: Vec<IterationRow>,
 }
 
 fn decode_snapshot(bytes: &[u8]) -> Result<PortableSnapshot, RuntimeError> {

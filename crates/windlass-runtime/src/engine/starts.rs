@@ -121,7 +121,7 @@ impl RuntimeEngine {
             plan,
             definition: program.plan.name.to_string(),
             dialect: program.plan.dialect.to_string(),
-            owner: Some(self.inner.owner.name.clone()),
+            owner: Some(self.inner.owner.name().clone()),
             created_at: origin.at,
             parent: options.parent.as_ref().map(|(parent, _)| parent.clone()),
             cancel_request_id: options.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),

@@ -4,19 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, NodeKind, Plan};
-use windlass_core::{EventKind, LoopEndReason, LoopEventLimits, LoopSummary, Status};
-use windlass_store::StoreRead;
+use windlass_core::{EventKind, LoopEndReason, LoopEventLimits};
+use windlass_store::{IterationOutcome, StoreRead};
 
 use super::{StoredEvent, StoredEvents};
-use crate::codec::{self, IterationPack};
 use crate::{FinalReport, RuntimeError};
 
 /// The maximum number of event pages searched for a loop's start: the number is not worth a longer wait.
 const MAX_SCANNED_PAGES: usize = 4;
-
-/// The number of last iterations that are searched for cancelled ones: only iterations that run when the loop ends
-/// are cancelled. Of a loop with a higher concurrency (`max_loop_concurrency`), some may be missed.
-const MAX_TRAILING_ITERATIONS: u64 = 256;
 
 /// Details of one loop that its report lacks.
 #[derive(Clone, Copy, Default)]
@@ -47,7 +42,7 @@ pub fn loop_details(
             unknown.push(name);
         }
         if matches!(looping.reason, LoopEndReason::Cancelled | LoopEndReason::Timeout | LoopEndReason::Failed) {
-            facts.entry(name.clone()).or_default().cancelled = count_cancelled(store, run, name, looping)?;
+            facts.entry(name.clone()).or_default().cancelled = count_cancelled(store, run, name)?;
         }
     }
     for (name, max_iterations) in computed_limits(store, run, unknown)? {
@@ -56,15 +51,11 @@ pub fn loop_details(
     Ok(facts)
 }
 
-fn count_cancelled(store: &dyn StoreRead, run: &str, name: &str, looping: &LoopSummary) -> Result<u64, RuntimeError> {
-    let from = looping.iterations.saturating_sub(MAX_TRAILING_ITERATIONS);
-    // After a crash an iteration may have been written twice; the later one counts.
-    let mut iterations = BTreeMap::new();
-    for row in store.iterations(run, name, from, MAX_TRAILING_ITERATIONS as u32)? {
-        let IterationPack(pack) = codec::decode(&row.body, "a loop's history")?;
-        iterations.extend(pack.into_iter().map(|iteration| (iteration.index, iteration.status)));
-    }
-    Ok(iterations.into_values().filter(|status| *status == Status::Cancelled).count() as u64)
+/// Counts the iterations that were cancelled with their loop. They are a few rows: those in flight when it ended.
+fn count_cancelled(store: &dyn StoreRead, run: &str, name: &str) -> Result<u64, RuntimeError> {
+    let heads = store.iteration_headers(run, name, 0, false, u32::MAX)?;
+    let cancelled = heads.iter().filter(|head| head.outcome == IterationOutcome::Cancelled);
+    Ok(cancelled.map(|head| head.last - head.first + 1).sum())
 }
 
 /// Returns the limits of loops whose limits are expressions or which have items: their start event contains them.

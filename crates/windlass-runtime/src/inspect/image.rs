@@ -6,6 +6,7 @@ use windlass_core::{ErrorInfo, Program, State};
 use windlass_store::{RunRow, RunStatus, Store, StoreError};
 use windlass_value::{Duration, Timestamp};
 
+use super::ListedStatus;
 use crate::{FinalReport, RunImage, RunOptions, RuntimeError, codec, real_now, recovery};
 
 /// A run as the store has it.
@@ -52,11 +53,12 @@ pub fn live_owner(store: &dyn Store, row: &RunRow) -> Result<Option<String>, Sto
     }
 }
 
-/// Returns the status name of an open run. Its row has less detail than its state.
-pub fn status_name(row: &RunRow, state: &State) -> &'static str {
+/// Returns the status name of an open run with this live owner. Its row has less detail than its state.
+pub fn status_name(row: &RunRow, state: &State, owner: Option<&str>) -> &'static str {
     match row.status {
         RunStatus::Quarantined => "quarantined",
         _ if state.result().is_some() => state.result().map_or("failed", |result| result.status.as_str()),
+        RunStatus::Running if owner.is_none() => ListedStatus::Interrupted.as_str(),
         _ if state.held_start.is_some() => "pending",
         _ if state.paused => "paused",
         _ if state.root.is_none() => "pending",

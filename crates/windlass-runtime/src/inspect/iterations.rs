@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{IterationRecord, LoopEndReason, Status};
-use windlass_store::{IterationHeader, IterationRow, StoreRead};
+use windlass_core::{IterationRecord, LoopEndReason};
+use windlass_store::{IterationHeader, IterationOutcome, IterationRow, StoreRead};
 use windlass_value::{Map, Value};
 
 use super::with_run_hint;
@@ -14,9 +14,7 @@ use crate::{FinalReport, RuntimeError, error_value};
 /// iterations and all of them are unpacked.
 const INITIAL_ROW_BATCH_SIZE: u32 = 2;
 
-/// The number of last iterations that are searched for the reason of a loop's end and for cancelled iterations: only
-/// iterations that run when the loop ends are cancelled. Of a loop with a higher concurrency
-/// (`max_loop_concurrency`), some may be missed.
+/// The number of last iterations that are searched for the reason of a loop's end.
 const MAX_TRAILING_ITERATIONS: u64 = 256;
 
 /// A page of a loop's iterations, in order.
@@ -54,9 +52,9 @@ pub struct HistoryCell {
     pub to: u64,
     /// The number of iterations that succeeded.
     pub succeeded: u64,
-    /// Iterations that did not succeed, for whatever reason.
+    /// The number of iterations that failed.
     pub failed: u64,
-    /// Not retained, or not ended.
+    /// Not retained, not ended, or cancelled with their loop.
     pub other: u64,
 }
 
@@ -132,19 +130,15 @@ fn read_failed(
         if iterations.len() >= max_iterations {
             break;
         }
-        let row =
-            store.iterations(run, path, head.first, 2)?.into_iter().find(|row| row.failed && row.first == head.first);
+        let row = store
+            .iterations(run, path, head.first, 2)?
+            .into_iter()
+            .find(|row| row.outcome == IterationOutcome::Failed && row.first == head.first);
         let row = unpack(row.into_iter().collect())?;
-        iterations.extend(row.into_iter().filter(|iteration| iteration.index >= from && has_failed(iteration)));
+        iterations.extend(row.into_iter().filter(|iteration| iteration.index >= from));
     }
     iterations.truncate(max_iterations);
     Ok(iterations)
-}
-
-/// Reports whether an iteration has failed. One that was cancelled when its loop ended has not, although its row is
-/// retained as if it had.
-fn has_failed(iteration: &IterationRecord) -> bool {
-    iteration.status.is_bad() && iteration.status != Status::Cancelled
 }
 
 /// Unpacks rows in order, each index once: after a crash an iteration may have been written twice, and the later one
@@ -176,12 +170,11 @@ pub fn loop_histories(
             let iterations = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
             let last =
                 unpack(store.iterations(run, &path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)?;
-            let cancelled = last.iter().filter(|iteration| iteration.status == Status::Cancelled).count() as u64;
             let reason = last.iter().rev().find_map(|iteration| iteration.reason);
             Ok(LoopHistory {
                 iterations,
                 kept: covered(heads.iter()),
-                failed: covered(heads.iter().filter(|head| head.failed)).saturating_sub(cancelled),
+                failed: covered(heads.iter().filter(|head| head.outcome == IterationOutcome::Failed)),
                 reason: reason.or_else(|| ends.get(path.as_str()).copied()),
                 path,
             })
@@ -229,20 +222,16 @@ pub fn history_strip(
         while at <= head.last {
             let Some(cell) = usize::try_from(at / size).ok().and_then(|cell| strip.get_mut(cell)) else { break };
             let count = head.last.min(cell.to) - at + 1;
-            let counted = if head.failed { &mut cell.failed } else { &mut cell.succeeded };
-            *counted += count;
-            cell.other = cell.other.saturating_sub(count);
+            let counted = match head.outcome {
+                IterationOutcome::Succeeded => Some(&mut cell.succeeded),
+                IterationOutcome::Failed => Some(&mut cell.failed),
+                IterationOutcome::Cancelled => None,
+            };
+            if let Some(counted) = counted {
+                *counted += count;
+                cell.other = cell.other.saturating_sub(count);
+            }
             at += count;
-        }
-    }
-    // Iterations are cancelled only at the end of a loop, and a row head does not distinguish them from failed ones.
-    for iteration in
-        unpack(store.iterations(run, path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)?
-    {
-        let cell = usize::try_from(iteration.index / size).ok().and_then(|cell| strip.get_mut(cell));
-        if let Some(cell) = cell.filter(|cell| iteration.status == Status::Cancelled && cell.failed > 0) {
-            cell.failed -= 1;
-            cell.other += 1;
         }
     }
     Ok(strip)

@@ -1,8 +1,10 @@
 //! Read-only views of runs: objects of the public contract, read from the store without owning the run.
 //!
-//! - `image` status of a run
+//! - `image` a run as the store has it
+//! - `listed_status` the status under which users see it
 //! - `tree` its live part
 //! - `events` its events
+//! - `inherited_events` those of the runs that it continues
 //! - `iterations` the paged history of its loops
 //! - `facts` loop details that the final report lacks
 //! - `source_location` maps a path to its location in the definition
@@ -10,7 +12,9 @@
 mod events;
 mod facts;
 mod image;
+mod inherited_events;
 mod iterations;
+mod listed_status;
 mod source_location;
 mod tree;
 
@@ -18,11 +22,13 @@ use events::fill_run_id;
 pub use events::{StoredEvent, StoredEvents, event_value, last_before, newest_event};
 pub use facts::{LoopDetails, LoopDetailsByStep, defined_max_iterations, loop_details, started_max_iterations};
 pub use image::{StoredRun, final_report, live_owner, run_duration, run_error, run_time_now, status_name};
+pub use inherited_events::InheritedEvents;
 pub use iterations::{
     HistoryCell, IterationPage, LoopHistory, history_strip, iteration_value, iterations_page, loop_histories,
 };
+pub use listed_status::{ListedCount, ListedStatus, OwnerProbe, count_by_status, filter_by_status, listed_status};
 pub use source_location::source_span;
-pub use tree::{frame_path, mark_paused, running_iterations, tree_value};
+pub use tree::{frame_path, mark_stopped, running_iterations, tree_value};
 
 use windlass_core::{ErrorInfo, START_EVENT, SignalDelivery};
 

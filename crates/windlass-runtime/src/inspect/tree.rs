@@ -3,13 +3,16 @@
 use windlass_core::{FrameView, LoopView};
 use windlass_value::{Map, Timestamp, Value};
 
-/// Marks running nodes as paused, for a run that is paused.
-pub fn mark_paused(views: &mut [FrameView]) {
+/// Gives running nodes the status of their run if nothing of it runs: it is paused, or was interrupted.
+pub fn mark_stopped(views: &mut [FrameView], run_status: &'static str) {
+    if !["paused", "interrupted"].contains(&run_status) {
+        return;
+    }
     for view in views {
         if view.activity == "running" {
-            view.activity = "paused";
+            view.activity = run_status;
         }
-        mark_paused(&mut view.children);
+        mark_stopped(&mut view.children, run_status);
     }
 }
 

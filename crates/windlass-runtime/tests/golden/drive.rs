@@ -92,7 +92,7 @@ pub(crate) fn run(case: &Case) -> Journal {
         // Any fixed sequence will do: jitter and ids derive from it.
         let seed = (entries.len() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let tick = Tick { at: driver.now, seed, kind, more_pending: false };
-        if matches!(tick.kind, TickKind::Restart) {
+        if matches!(tick.kind, TickKind::Restart { .. }) {
             driver.lose_process();
         }
         let output = driver.run.reduce(&case.name, &tick);
@@ -253,7 +253,14 @@ pub(crate) fn restart_everywhere(case: &Case, journal: &Journal) {
         run.reduce(&case.name, &entry.tick);
         if run.state.result().is_none() {
             let kept = run.state.clone();
-            run.reduce(&case.name, &Tick { kind: TickKind::Restart, more_pending: false, ..entry.tick.clone() });
+            run.reduce(
+                &case.name,
+                &Tick {
+                    kind: TickKind::Restart { lived: windlass_value::Duration::ZERO },
+                    more_pending: false,
+                    ..entry.tick.clone()
+                },
+            );
             run.state = kept;
         }
     }

@@ -15,7 +15,7 @@ use windlass_value::Value;
 use super::extract::{self, DefinitionName, Json, Query, is_definition_name, page_size};
 use super::models::{ListPage, ParameterInfo, TriggerInfo, TriggerSummary};
 use crate::auth::{Admin, Allowed, Control, Read};
-use crate::catalog::{Definition, RegistrationError, RegistrationResult, Version};
+use crate::catalog::{Definition, FileConflict, RegistrationError, RegistrationResult, Version};
 use crate::problem::codes;
 use crate::{ApiProblem, App, DefinitionDraft};
 
@@ -239,6 +239,7 @@ pub(crate) struct GraphQuery {
 /// the same labels again is the same version; different labels make a new one. Running runs keep their version.
 #[utoipa::path(post, path = "/api/v1/definitions", tag = "definitions", request_body = RegisterRequest,
     responses((status = 201, description = "registered", body = RegisterResponse), (status = 200, description = "the same version already exists", body = RegisterResponse),
+        (status = 409, description = "the definition comes from a file of `windlass dev`", body = ApiProblem),
         (status = 422, description = "the definition has problems; `problems` lists them", body = ApiProblem)))]
 pub(crate) async fn register(
     allowed: Allowed<Admin>,
@@ -568,6 +569,7 @@ impl From<RegistrationError> for ApiProblem {
     fn from(why: RegistrationError) -> ApiProblem {
         match why {
             RegistrationError::Refused(error) => error.into(),
+            RegistrationError::FromFile(conflict) => conflict.into(),
             RegistrationError::Invalid(problems) => {
                 let count = problems.iter().filter(|one| one.severity == windlass_syntax::Severity::Error).count();
                 let detail = match (count, problems.first()) {
@@ -575,6 +577,20 @@ impl From<RegistrationError> for ApiProblem {
                     _ => format!("the definition has {count} problems"),
                 };
                 ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_DEFINITION, detail).problems(&problems)
+            }
+        }
+    }
+}
+
+impl From<FileConflict> for ApiProblem {
+    fn from(conflict: FileConflict) -> ApiProblem {
+        match conflict {
+            FileConflict::File { name, file } => {
+                let detail = format!("`{name}` comes from {file}: the next scan of the files would undo this change");
+                ApiProblem::conflict(detail).hint(format!("edit {file}; `windlass dev` registers it when it is saved"))
+            }
+            FileConflict::NotScanned => {
+                ApiProblem::unavailable("`windlass dev` has not read its files yet").retry_after(1)
             }
         }
     }

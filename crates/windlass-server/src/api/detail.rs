@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, EventKind, Program, State, frame_tree, usage_so_far};
 use windlass_runtime::inspect::{
-    StoredEvent, StoredEvents, StoredRun, final_report, live_owner, mark_paused, run_time_now, status_name, tree_value,
-    with_run_hint,
+    ListedStatus, StoredEvent, StoredEvents, StoredRun, final_report, live_owner, mark_stopped, run_time_now,
+    status_name, tree_value, with_run_hint,
 };
 use windlass_runtime::{
     FinalReport, RunOptions, RuntimeError, StepReport, completed_steps, quarantine_reason, resolve_up_to,
@@ -16,7 +16,7 @@ use windlass_runtime::{
 use windlass_store::{ParentFilter, RunFilter, RunRow};
 use windlass_value::{Map, Value};
 
-use super::models::{RunError, RunSummary, SourcePosition, find_run};
+use super::models::{RunError, RunSummary, SourcePosition, find_run, run_summaries};
 use crate::triggers::{QueuePositionInfo, find_queue_position};
 use crate::workers::QueueInfo;
 use crate::{ApiProblem, App};
@@ -151,7 +151,7 @@ fn ended_detail(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetai
     let plan = program.as_ref().map(|program| &program.plan);
     let mut left = MAX_INLINE_BYTES;
     let output = resolve_up_to(app.store.as_ref(), &report.output, &mut left)?;
-    let mut summary = RunSummary::from_row(app, row);
+    let mut summary = RunSummary::from_row(app, row, ListedStatus::Stored(row.status));
     let error = report.error.clone().map(|error| with_run_hint(error, &row.run));
     summary.error = error.map(|error| RunError::from_error(&error, plan));
     Ok(RunDetail {
@@ -177,7 +177,7 @@ fn ended_detail(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetai
 
 /// Describes a quarantined run as far as it is readable; the unreadable part is most likely the reason.
 fn quarantined_detail(app: &App, row: &RunRow, reason: &ErrorInfo) -> Result<RunDetail, ApiProblem> {
-    let mut summary = RunSummary::from_row(app, row);
+    let mut summary = RunSummary::from_row(app, row, ListedStatus::Stored(row.status));
     summary.error = Some(RunError::from_error(&with_run_hint(reason.clone(), &row.run), None));
     let mut left = MAX_INLINE_BYTES;
     Ok(RunDetail {
@@ -199,16 +199,16 @@ fn quarantined_detail(app: &App, row: &RunRow, reason: &ErrorInfo) -> Result<Run
 }
 
 fn open_detail(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -> Result<RunDetail, ApiProblem> {
-    let mut summary = RunSummary::from_row(app, row);
-    summary.status = status_name(row, state).to_owned();
+    let mut summary = RunSummary::from_row(app, row, ListedStatus::Stored(row.status));
+    let owner = live_owner(app.store.as_ref(), row)?;
+    let status = status_name(row, state, owner.as_deref());
+    summary.status = status.to_owned();
     let mut frames = frame_tree(program, state);
-    if state.paused {
-        mark_paused(&mut frames);
-    }
+    mark_stopped(&mut frames, status);
     let mut left = MAX_INLINE_BYTES;
     Ok(RunDetail {
         summary,
-        owner: live_owner(app.store.as_ref(), row)?,
+        owner,
         origin: RunOrigin::from_row(row),
         children: children(app, row)?,
         input: match program.plan.redaction.inputs {
@@ -239,7 +239,7 @@ fn newest_program(app: &App, row: &RunRow, run_program: &Arc<Program>) -> Result
 fn children(app: &App, row: &RunRow) -> Result<Vec<RunSummary>, ApiProblem> {
     let filter = RunFilter { parent: Some(ParentFilter::Run(row.run.clone())), ..RunFilter::default() };
     let rows = app.store.runs(&filter, None, MAX_CHILDREN)?;
-    Ok(rows.iter().map(|row| RunSummary::from_row(app, row)).collect())
+    Ok(run_summaries(app, &rows)?)
 }
 
 /// Returns the input of an ended run, from its first event if that is retained, otherwise from its state.

@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 use windlass_core::ErrorInfo;
 use windlass_core::plan::{Plan, VariableKind};
 use windlass_runtime::RuntimeError;
-use windlass_runtime::inspect::{run_duration, run_error, source_span};
-use windlass_store::RunRow;
+use windlass_runtime::inspect::{ListedStatus, OwnerProbe, run_duration, run_error, source_span};
+use windlass_store::{RunRow, StoreError};
 use windlass_syntax::{SourceText, Span, render_excerpt};
 use windlass_value::Value;
 
@@ -38,7 +38,8 @@ pub(crate) struct RunSummary {
     pub version: Option<u64>,
     /// Name of the dialect.
     pub dialect: String,
-    /// pending, running, waiting, paused, succeeded, failed, skipped, cancelled, timed_out, quarantined
+    /// pending, running, interrupted (it has work to do, and no process runs it), waiting, paused, succeeded, failed,
+    /// skipped, cancelled, timed_out, quarantined
     pub status: String,
     /// RFC 3339
     pub created_at: String,
@@ -56,7 +57,7 @@ pub(crate) struct RunSummary {
 
 impl RunSummary {
     /// Describes a run, with an error that has no position: the plan is not read.
-    pub(crate) fn from_row(app: &App, row: &RunRow) -> RunSummary {
+    pub(crate) fn from_row(app: &App, row: &RunRow, status: ListedStatus) -> RunSummary {
         // An unreadable result is reported when the run itself is requested.
         let error = run_error(row).ok().flatten();
         RunSummary {
@@ -65,7 +66,7 @@ impl RunSummary {
             definition: row.definition.clone(),
             version: app.definitions.version_of_plan(&row.plan).map(|(_, version)| version),
             dialect: row.dialect.clone(),
-            status: row.status.as_str().to_owned(),
+            status: status.as_str().to_owned(),
             created_at: row.created_at.to_string(),
             changed_at: row.changed_at.to_string(),
             duration_ms: run_duration(row).as_ms(),
@@ -73,6 +74,12 @@ impl RunSummary {
             error: error.map(|error| RunError::from_error(&error, None)),
         }
     }
+}
+
+/// Describes many runs.
+pub(crate) fn run_summaries(app: &App, rows: &[RunRow]) -> Result<Vec<RunSummary>, StoreError> {
+    let mut probe = OwnerProbe::new(app.store.as_ref());
+    rows.iter().map(|row| Ok(RunSummary::from_row(app, row, probe.status(row)?))).collect()
 }
 
 /// The error of a run.

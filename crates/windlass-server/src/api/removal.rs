@@ -111,13 +111,15 @@ fn sweep(app: App) {
 /// Running runs continue, and so do definitions that were registered while they could call it. Its versions stay
 /// readable as long as they have runs; its trigger settings are deleted. The same name may be registered again.
 #[utoipa::path(delete, path = "/api/v1/definitions/{name}", tag = "definitions", params(("name" = String, Path)),
-    responses((status = 200, description = "the definition has been removed; nothing can start it", body = DefinitionRemoved), (status = 404, description = "there is no such definition", body = ApiProblem)))]
+    responses((status = 200, description = "the definition has been removed; nothing can start it", body = DefinitionRemoved), (status = 404, description = "there is no such definition", body = ApiProblem),
+        (status = 409, description = "the definition comes from a file of `windlass dev`", body = ApiProblem)))]
 pub(crate) async fn definition(
     _: Allowed<Admin>,
     State(app): State<App>,
     DefinitionName(name): DefinitionName,
 ) -> Result<axum::Json<DefinitionRemoved>, ApiProblem> {
     app.write_store(move |app| {
+        app.definitions.files.check_change(&name)?;
         if app.definitions.remove(&app.engine, &name)?.is_none() {
             return Err(unknown_definition(app, &name));
         }

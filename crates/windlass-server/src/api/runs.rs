@@ -8,15 +8,16 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_dialect::InputWarning;
+use windlass_runtime::inspect::{ListedCount, ListedStatus, count_by_status, filter_by_status, listed_status};
 use windlass_runtime::{RunHandle, RunOptions, RunStartOptions, RuntimeError, input_hash};
-use windlass_store::{ParentFilter, RunFilter, RunStatus, StatusCount};
+use windlass_store::{ParentFilter, RunFilter, RunStatus};
 use windlass_syntax::did_you_mean;
 use windlass_value::{BlobHash, Map, Timestamp, Value};
 
 use super::definitions::find;
 use super::detail::{RunDetail, load_detail};
 use super::extract::{IdempotencyKey, Json, Query, RunId, check_run_id, is_new_run_id, page_size, printable};
-use super::models::{ListPage, RunSummary, find_run};
+use super::models::{ListPage, RunSummary, find_run, run_summaries};
 use crate::auth::{Allowed, Read, Run, TokenIdentity};
 use crate::problem::codes;
 use crate::{ApiProblem, App};
@@ -188,7 +189,7 @@ pub(crate) async fn start(
         // The run existed before this call and may be waiting or paused by now.
         (None, false) => {
             let run = run.clone();
-            app.read_store(move |app| Ok(find_run(app, &run)?.status.as_str())).await?
+            app.read_store(move |app| Ok(listed_status(app.store.as_ref(), &find_run(app, &run)?)?.as_str())).await?
         }
     };
     let status = status.to_owned();
@@ -264,9 +265,10 @@ async fn find_repeated_start(app: App, repeat: RepeatedStart) -> Result<Option<R
             let detail = format!("the run `{id}` exists already, with another definition, version or input");
             return Err(ApiProblem::conflict(detail).hint("use another id or `Idempotency-Key` for another call"));
         }
-        Ok(Some((row, before)))
+        let status = listed_status(app.store.as_ref(), &row)?;
+        Ok(Some((row, before, status)))
     });
-    let Some((row, version)) = found.await? else { return Ok(None) };
+    let Some((row, version, status)) = found.await? else { return Ok(None) };
     if let Some(ms) = wait_ms {
         let options = RunStartOptions { id: Some(row.run.to_string()), watch: false, ..RunStartOptions::default() };
         // If this process cannot wait for the run, the response has the run's current status.
@@ -274,7 +276,7 @@ async fn find_repeated_start(app: App, repeat: RepeatedStart) -> Result<Option<R
             return wait_for_end(app, handle, ms, version, Vec::new()).await.map(Some);
         }
     }
-    let (run, status) = (row.run.to_string(), row.status.as_str().to_owned());
+    let (run, status) = (row.run.to_string(), status.as_str().to_owned());
     let started =
         StartResponse { run, definition: row.definition, version, status, created: false, warnings: Vec::new() };
     Ok(Some(started.into_response()))
@@ -297,7 +299,7 @@ async fn wait_for_end(
     let created = handle.created;
     app.read_store(move |app| {
         let row = find_run(app, &run)?;
-        let status = row.status.as_str().to_owned();
+        let status = listed_status(app.store.as_ref(), &row)?.as_str().to_owned();
         let started = StartResponse { run, definition: row.definition, version, status, created, warnings };
         Ok(started.into_response())
     })
@@ -315,13 +317,15 @@ pub(crate) async fn list(
 ) -> Result<axum::Json<ListPage<RunSummary>>, ApiProblem> {
     let limit = page_size(query.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
     let before = query.before;
+    let statuses = parse_statuses(query.status.as_deref())?;
     let filter = parse_filter(&app, query)?;
     app.read_store(move |app| {
+        let filter = filter_by_status(app.store.as_ref(), filter, &statuses)?;
         let mut rows = app.store.runs(&filter, before, limit + 1)?;
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let next = rows.last().filter(|_| more).map(|last| Value::Int(last.number));
-        Ok(axum::Json(ListPage { items: rows.iter().map(|row| RunSummary::from_row(app, row)).collect(), next }))
+        Ok(axum::Json(ListPage { items: run_summaries(app, &rows)?, next }))
     })
     .await
 }
@@ -382,9 +386,9 @@ pub(crate) async fn counts(
     let query = RunListQuery { definition, dialect, search, parent, children, since, until, ..RunListQuery::default() };
     let filter = parse_filter(&app, query)?;
     app.read_store(move |app| {
-        let counts = app.store.counts(&filter, MAX_COUNTED)?;
+        let counts = count_by_status(app.store.as_ref(), &filter, MAX_COUNTED)?;
         let one =
-            |count: StatusCount| StatusCountInfo { status: count.status.as_str(), runs: count.runs, more: count.more };
+            |count: ListedCount| StatusCountInfo { status: count.status.as_str(), runs: count.runs, more: count.more };
         Ok(axum::Json(StatusCounts { items: counts.into_iter().map(one).collect() }))
     })
     .await
@@ -393,15 +397,12 @@ pub(crate) async fn counts(
 fn parse_filter(app: &App, query: RunListQuery) -> Result<RunFilter, ApiProblem> {
     check_run_id("parent", query.parent.as_deref())?;
     check_dialect(app, query.dialect.as_deref())?;
-    let statuses =
-        query.status.iter().flat_map(|words| words.split(',')).map(parse_status).collect::<Result<_, _>>()?;
     let parent = match (query.parent, query.children) {
         (Some(parent), _) => Some(ParentFilter::Run(parent.into())),
         (None, false) => Some(ParentFilter::TopLevel),
         (None, true) => None,
     };
     Ok(RunFilter {
-        statuses,
         definition: query.definition,
         dialect: query.dialect,
         search: query.search.filter(|search| !search.is_empty()),
@@ -421,11 +422,15 @@ fn check_dialect(app: &App, given: Option<&str>) -> Result<(), ApiProblem> {
     Err(problem.hint(did_you_mean(given, known.iter().copied()).unwrap_or_else(|| known.join(", "))))
 }
 
-fn parse_status(word: &str) -> Result<RunStatus, ApiProblem> {
-    RunStatus::parse(word.trim()).ok_or_else(|| {
-        let words = RunStatus::ALL.map(RunStatus::as_str);
+fn parse_statuses(words: Option<&str>) -> Result<Vec<ListedStatus>, ApiProblem> {
+    words.iter().flat_map(|words| words.split(',')).map(parse_status).collect()
+}
+
+fn parse_status(word: &str) -> Result<ListedStatus, ApiProblem> {
+    ListedStatus::parse(word.trim()).ok_or_else(|| {
+        let words: Vec<&str> = ListedStatus::all().map(ListedStatus::as_str).collect();
         let problem = ApiProblem::bad_request(format!("`{}` is not a run status", word.escape_debug()));
-        problem.hint(did_you_mean(word, words).unwrap_or_else(|| words.join(", ")))
+        problem.hint(did_you_mean(word, words.iter().copied()).unwrap_or_else(|| words.join(", ")))
     })
 }
 

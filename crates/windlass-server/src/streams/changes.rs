@@ -8,7 +8,8 @@ use bytes::Bytes;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use windlass_runtime::RunChange;
-use windlass_store::{RunFilter, RunRow, RunStatus};
+use windlass_runtime::inspect::{ListedStatus, OwnerProbe};
+use windlass_store::{RunFilter, RunRow, RunStatus, StoreError};
 
 use super::ByteSource;
 use crate::api::models::RunSummary;
@@ -80,29 +81,58 @@ impl ByteSource for RunChangeReader {
     }
 }
 
-/// Last known statuses of runs, to detect changes.
-type KnownStatuses = BTreeMap<Arc<str>, RunStatus>;
+/// A run with the status under which it is listed.
+type ListedRun = (RunRow, ListedStatus);
+
+/// The newest runs as the feed has published them.
+#[derive(Default)]
+struct PublishedRuns {
+    statuses: BTreeMap<Arc<str>, ListedStatus>,
+    /// The owners of running runs: the death of one changes the status of its runs, and nothing in the store.
+    owners: BTreeSet<String>,
+    change_mark: Option<u64>,
+}
+
+impl PublishedRuns {
+    fn new(rows: &[ListedRun], change_mark: u64) -> PublishedRuns {
+        let running = rows.iter().filter(|(_, status)| *status == ListedStatus::Stored(RunStatus::Running));
+        PublishedRuns {
+            statuses: rows.iter().map(|(row, status)| (row.run.clone(), *status)).collect(),
+            owners: running.filter_map(|(row, _)| row.owner.clone()).collect(),
+            change_mark: Some(change_mark),
+        }
+    }
+
+    fn add(&mut self, (row, status): &ListedRun) {
+        if let Some(published) = self.statuses.get_mut(&row.run) {
+            *published = *status;
+        }
+        if *status == ListedStatus::Stored(RunStatus::Running) {
+            self.owners.extend(row.owner.clone());
+        }
+    }
+}
 
 async fn watch(app: App, mut changes: broadcast::Receiver<RunChange>, sender: broadcast::Sender<Bytes>) {
-    let mut known = poll_store(&app, None).await.map(|(rows, mark)| (statuses_of(&rows), mark)).unwrap_or_default();
+    let mut published = match poll_store(&app, &PublishedRuns::default()).await {
+        Ok(Some((rows, mark))) => PublishedRuns::new(&rows, mark),
+        Ok(None) | Err(_) => PublishedRuns::default(),
+    };
     while sender.receiver_count() > 0 {
         let gathered = collect_changes(&mut changes).await;
         let updates = match gathered {
             ChangeSet::TooMany => vec![Bytes::from_static(RESYNC)],
             // After a read error the change would never be published, so readers must reload.
             ChangeSet::Runs(runs) => {
-                updates_for(&app, runs, &mut known.0).await.unwrap_or_else(|_| vec![Bytes::from_static(RESYNC)])
+                updates_for(&app, runs, &mut published).await.unwrap_or_else(|_| vec![Bytes::from_static(RESYNC)])
             }
-            ChangeSet::Nothing => match poll_store(&app, Some(known.1)).await {
-                Ok((rows, mark)) => {
-                    known.1 = mark;
-                    let updates = differences(&app, &rows, &known.0);
-                    if !rows.is_empty() {
-                        known.0 = statuses_of(&rows);
-                    }
+            ChangeSet::Nothing => match poll_store(&app, &published).await {
+                Ok(Some((rows, mark))) => {
+                    let updates = differences(&app, &rows, &published);
+                    published = PublishedRuns::new(&rows, mark);
                     updates
                 }
-                Err(_) => Vec::new(),
+                Ok(None) | Err(_) => Vec::new(),
             },
             ChangeSet::Closed => return,
         };
@@ -138,7 +168,11 @@ async fn collect_changes(changes: &mut broadcast::Receiver<RunChange>) -> Change
     if runs.len() > MAX_RUNS_PER_UPDATE { ChangeSet::TooMany } else { ChangeSet::Runs(runs) }
 }
 
-async fn updates_for(app: &App, runs: BTreeSet<Arc<str>>, known: &mut KnownStatuses) -> Result<Vec<Bytes>, ApiProblem> {
+async fn updates_for(
+    app: &App,
+    runs: BTreeSet<Arc<str>>,
+    published: &mut PublishedRuns,
+) -> Result<Vec<Bytes>, ApiProblem> {
     let rows = app
         .read_store(move |app| {
             let mut rows = Vec::with_capacity(runs.len());
@@ -146,39 +180,47 @@ async fn updates_for(app: &App, runs: BTreeSet<Arc<str>>, known: &mut KnownStatu
                 rows.extend(app.store.run(&run)?);
             }
             rows.sort_by_key(|row| row.number);
-            Ok(rows)
+            Ok(with_statuses(app, rows)?)
         })
         .await?;
-    for row in &rows {
-        if let Some(status) = known.get_mut(&row.run) {
-            *status = row.status;
-        }
-    }
-    Ok(rows.iter().map(|row| encode(app, row)).collect())
+    rows.iter().for_each(|listed| published.add(listed));
+    Ok(rows.iter().map(|listed| encode(app, listed)).collect())
 }
 
-fn encode(app: &App, row: &RunRow) -> Bytes {
-    let summary = serde_json::to_string(&RunSummary::from_row(app, row)).unwrap_or_default();
+fn with_statuses(app: &App, rows: Vec<RunRow>) -> Result<Vec<ListedRun>, StoreError> {
+    let mut probe = OwnerProbe::new(app.store.as_ref());
+    let listed = |row: RunRow| {
+        let status = probe.status(&row)?;
+        Ok((row, status))
+    };
+    rows.into_iter().map(listed).collect()
+}
+
+fn encode(app: &App, (row, status): &ListedRun) -> Bytes {
+    let summary = serde_json::to_string(&RunSummary::from_row(app, row, *status)).unwrap_or_default();
     Bytes::from(format!("event: run\ndata: {summary}\n\n"))
 }
 
-/// Returns the newest runs if the store may have changed since the mark, and the current mark.
-async fn poll_store(app: &App, change_mark: Option<u64>) -> Result<(Vec<RunRow>, u64), ApiProblem> {
+/// Returns the newest runs and the current mark if the store has changed since the published mark, or if the owner of
+/// a published run has died.
+async fn poll_store(app: &App, published: &PublishedRuns) -> Result<Option<(Vec<ListedRun>, u64)>, ApiProblem> {
+    let (change_mark, owners) = (published.change_mark, published.owners.clone());
     app.read_store(move |app| {
         let now = app.store.change_mark()?;
-        match change_mark == Some(now) {
-            true => Ok((Vec::new(), now)),
-            false => Ok((app.store.runs(&RunFilter::default(), None, POLLED_RUNS)?, now)),
+        let mut changed = change_mark != Some(now);
+        for owner in owners {
+            changed = changed || !app.store.owner_alive(&owner)?;
         }
+        if !changed {
+            return Ok(None);
+        }
+        let rows = app.store.runs(&RunFilter::default(), None, POLLED_RUNS)?;
+        Ok(Some((with_statuses(app, rows)?, now)))
     })
     .await
 }
 
-fn statuses_of(rows: &[RunRow]) -> KnownStatuses {
-    rows.iter().map(|row| (row.run.clone(), row.status)).collect()
-}
-
-fn differences(app: &App, rows: &[RunRow], known: &KnownStatuses) -> Vec<Bytes> {
-    let changed = rows.iter().rev().filter(|row| known.get(&row.run) != Some(&row.status));
-    changed.map(|row| encode(app, row)).collect()
+fn differences(app: &App, rows: &[ListedRun], published: &PublishedRuns) -> Vec<Bytes> {
+    let changed = rows.iter().rev().filter(|(row, status)| published.statuses.get(&row.run) != Some(status));
+    changed.map(|listed| encode(app, listed)).collect()
 }

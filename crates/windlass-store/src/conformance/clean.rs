@@ -9,8 +9,8 @@ use windlass_value::{BlobHash, Timestamp};
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, first_ticks, message, new_run, snapshot, status, ticks};
 use crate::{
-    ClaimResult, InboxVerdict, IterationRow, NewRun, RemovableTree, RunBatch, RunFilter, RunStatus, Store, SweepResult,
-    TreeRemoval,
+    ClaimResult, InboxVerdict, IterationOutcome, IterationRow, NewRun, RemovableTree, RunBatch, RunFilter, RunStatus,
+    Store, SweepResult, TreeRemoval,
 };
 
 fn hash(number: u8) -> BlobHash {
@@ -21,8 +21,13 @@ fn hash(number: u8) -> BlobHash {
 fn make(store: &Arc<dyn Store>, run: &str, parent: Option<&str>, blobs: &[u8]) {
     let create = NewRun { parent: parent.map(Into::into), ..new_run(None) };
     commit(store, vec![RunBatch { create: Some(create), ..creation(run) }]);
-    let iteration =
-        IterationRow { loop_path: "loop".into(), first: 0, last: 3, failed: false, body: b"iterations".to_vec() };
+    let iteration = IterationRow {
+        loop_path: "loop".into(),
+        first: 0,
+        last: 3,
+        outcome: IterationOutcome::Succeeded,
+        body: b"iterations".to_vec(),
+    };
     let blobs = blobs.iter().map(|number| (hash(*number), vec![*number; 100_000])).collect();
     commit(
         store,

@@ -4,7 +4,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, new_run, run_row, status};
-use crate::{NewRun, ParentFilter, RUN_FORMAT, RunBatch, RunFilter, RunRow, RunStatus};
+use crate::{NewRun, ParentFilter, RUN_FORMAT, RunBatch, RunFilter, RunRow, RunStatus, RunningFilter};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
@@ -51,6 +51,7 @@ fn assert_full_row(row: &RunRow) {
         status: RunStatus::Succeeded,
         owner: None,
         owner_epoch: 1,
+        previous_owner: None,
         created_at: Timestamp(1_000),
         changed_at: Timestamp(77),
         timer: None,
@@ -76,7 +77,7 @@ pub(super) fn check_filters(subject: &mut dyn ConformanceSubject) {
             dialect: if number % 3 == 0 { "noetl" } else { "loom" }.to_owned(),
             parent: [None, Some("r-0".into()), Some("r-1".into())][number as usize % 3].clone(),
             created_at: Timestamp(1_000 + number * 10),
-            ..new_run(None)
+            ..new_run([None, Some("alive-1"), Some("dead-1")][number as usize / 10])
         };
         let run = format!("{}-{number}", if number < 12 { "r" } else { "Late" });
         let now = RunStatus::ALL[number as usize % 10];
@@ -86,6 +87,7 @@ pub(super) fn check_filters(subject: &mut dyn ConformanceSubject) {
     let all = store.runs(&RunFilter::default(), None, 99).expect("read");
     let has = |row: &RunRow, part: &str| [&*row.run, &*row.definition].iter().any(|text| text.contains(part));
     type Fits = Box<dyn Fn(&RunRow) -> bool>;
+    let alive = vec!["other-1".to_owned(), "alive-1".to_owned()];
     let search = |part: &str| RunFilter { search: Some(part.to_owned()), ..RunFilter::default() };
     let parts: Vec<(&str, RunFilter, Fits)> = vec![
         ("status", RunFilter { status: Some(RunStatus::Failed), ..RunFilter::default() }, {
@@ -99,6 +101,14 @@ pub(super) fn check_filters(subject: &mut dyn ConformanceSubject) {
             },
             Box::new(|row| [RunStatus::Failed, RunStatus::Running].contains(&row.status)),
         ),
+        (
+            "interrupted",
+            RunFilter { running: Some(RunningFilter::NotOwnedBy(alive.clone())), ..RunFilter::default() },
+            { Box::new(|row| row.status != RunStatus::Running || row.owner.as_deref() != Some("alive-1")) },
+        ),
+        ("owned", RunFilter { running: Some(RunningFilter::OwnedBy(alive)), ..RunFilter::default() }, {
+            Box::new(|row| row.status != RunStatus::Running || row.owner.as_deref() == Some("alive-1"))
+        }),
         ("definition", RunFilter { definition: Some("Orders".into()), ..RunFilter::default() }, {
             Box::new(|row| row.definition == "Orders")
         }),
@@ -181,5 +191,6 @@ fn merge_filters(one: &RunFilter, other: &RunFilter) -> Option<RunFilter> {
         parent: either(&one.parent, &other.parent)?,
         since: either(&one.since, &other.since)?,
         until: either(&one.until, &other.until)?,
+        running: either(&one.running, &other.running)?,
     })
 }

@@ -2,12 +2,15 @@
 
 use std::sync::Barrier;
 
+use windlass_value::Timestamp;
+
 use super::ConformanceSubject;
-use super::fixtures::{commit, creation, empty, new_run, run_row, status};
+use super::fixtures::{commit, creation, empty, new_run, run_row, status, ticks};
 use crate::{ClaimResult, RunBatch, RunStatus};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     sequential_claims(subject);
+    previous_owners(subject);
     batched_claims(subject);
     concurrent_claims(subject);
 }
@@ -17,6 +20,8 @@ fn sequential_claims(subject: &mut dyn ConformanceSubject) {
     let (first, second) = (store.open_owner().expect("an owner"), store.open_owner().expect("an owner"));
     assert_ne!(first.name, second.name, "owner names are never reused");
     assert!(store.owner_alive(&first.name).expect("alive"));
+    let alive = |owner: &str| store.live_owners().expect("alive").iter().any(|name| name == owner);
+    assert!(alive(&first.name) && alive(&second.name), "every live owner is listed");
     assert!(!store.owner_alive("missing").expect("alive"));
     assert!(!store.owner_alive("../windlass").expect("alive"), "a name is not a path");
 
@@ -34,11 +39,39 @@ fn sequential_claims(subject: &mut dyn ConformanceSubject) {
     let dead = first.name.clone();
     drop(first);
     assert!(!store.owner_alive(&dead).expect("alive"), "dropping the owner guard ends the owner's liveness");
+    assert!(!alive(&dead) && alive(&second.name), "a dead owner is not listed");
     assert_eq!(store.claim("r", &second.name).expect("claim"), ClaimResult::Owned { owner_epoch: 3 });
 
     let end = RunBatch { owner_epoch: 3, status: Some(status(RunStatus::Succeeded, 9)), ..empty("r", 0) };
     commit(&store, vec![end]);
     assert_eq!(store.claim("r", &second.name).expect("claim"), ClaimResult::Ended);
+}
+
+/// The previous owner of a run is the one that wrote its newest tick, however often the run was claimed since. Its last
+/// heartbeat outlives it.
+fn previous_owners(subject: &mut dyn ConformanceSubject) {
+    let store = subject.store();
+    let [writer, idle, last] = [(); 3].map(|()| store.open_owner().expect("an owner"));
+    let previous = || run_row(&store, "handed-on").previous_owner;
+    commit(&store, vec![RunBatch { create: Some(new_run(Some(&writer.name))), ..creation("handed-on") }]);
+    commit(&store, vec![ticks("handed-on", 0, 3)]);
+    assert_eq!(previous(), None, "its first owner still has it");
+    assert_eq!(store.last_heartbeat(&writer.name).expect("read"), None);
+    for at in [5, 7] {
+        writer.beat(Timestamp(at)).expect("written");
+        assert_eq!(store.last_heartbeat(&writer.name).expect("read"), Some(Timestamp(at)));
+    }
+    let (dead, second) = (writer.name.clone(), idle.name.clone());
+    drop(writer);
+    store.claim("handed-on", &idle.name).expect("claim");
+    assert_eq!(previous().as_ref(), Some(&dead));
+    assert!(store.last_heartbeat(&dead).expect("read") >= Some(Timestamp(7)), "it outlives its owner");
+    drop(idle);
+    store.claim("handed-on", &last.name).expect("claim");
+    assert_eq!(previous(), Some(dead), "the second owner has written nothing");
+    commit(&store, vec![RunBatch { owner_epoch: 3, release: true, ..ticks("handed-on", 3, 1) }]);
+    assert_eq!((previous(), run_row(&store, "handed-on").owner), (Some(last.name.clone()), None), "a release counts");
+    assert_eq!(store.last_heartbeat(&second).expect("read"), None, "it never sent one");
 }
 
 /// Each run of a batched claim gets the result it would get if it were claimed alone.

@@ -4,7 +4,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, first_ticks, message, run_row, snapshot, ticks, unconsumed, verdict};
-use crate::{BatchVerdict, ClaimResult, InboxVerdict, IterationRow, RunBatch};
+use crate::{BatchVerdict, ClaimResult, InboxVerdict, IterationOutcome, IterationRow, RunBatch};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
@@ -16,7 +16,13 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let heavy = RunBatch {
         snapshot: Some(snapshot(8)),
         timer: Some(Some(Timestamp(50))),
-        iterations: vec![IterationRow { loop_path: "l".into(), first: 0, last: 1, failed: false, body: vec![1] }],
+        iterations: vec![IterationRow {
+            loop_path: "l".into(),
+            first: 0,
+            last: 1,
+            outcome: IterationOutcome::Succeeded,
+            body: vec![1],
+        }],
         blobs: vec![(BlobHash([1; 32]), vec![1])],
         consumed: vec!["pending".into()],
         send: vec![message("target", "sent")],

@@ -8,8 +8,8 @@ use windlass_value::{BlobHash, Timestamp};
 use super::checksummed::{BlobRow, Checksummed};
 use crate::RUN_FORMAT;
 use crate::{
-    BatchVerdict, InboxRow, IterationRow, IterationTrim, JournalRecord, JournalRow, NewRun, NewSnapshot, PlanRow,
-    RecordRow, RunBatch, RunRow, RunStatus, SnapshotRow, StatusChange, WaitRow,
+    BatchVerdict, InboxRow, IterationOutcome, IterationRow, IterationTrim, JournalRecord, JournalRow, NewRun,
+    NewSnapshot, PlanRow, RecordRow, RunBatch, RunRow, RunStatus, SnapshotRow, StatusChange, WaitRow,
 };
 
 #[derive(Clone, Default)]
@@ -40,6 +40,8 @@ pub(super) struct DiskImage {
 #[derive(Clone)]
 pub(super) struct StoredRunImage {
     pub row: RunRow,
+    /// The number of ticks at the last claim.
+    pub claimed_ticks: u64,
     pub journal: BTreeMap<u64, Checksummed<JournalRow>>,
     pub snapshots: BTreeMap<u64, Checksummed<SnapshotRow>>,
     pub iterations: BTreeMap<Arc<str>, BTreeMap<u64, IterationRow>>,
@@ -100,7 +102,7 @@ impl DiskImage {
             run.trim(before);
         }
         if batch.release {
-            run.row.owner = None;
+            run.release();
         }
         let number = run.row.number;
         if let Some(waits) = batch.waits {
@@ -145,6 +147,7 @@ impl DiskImage {
             status: RunStatus::Pending,
             owner: new.owner,
             owner_epoch,
+            previous_owner: None,
             created_at: new.created_at,
             changed_at: new.created_at,
             timer: None,
@@ -155,7 +158,8 @@ impl DiskImage {
         };
         self.numbers.insert(run.clone(), number);
         let journal = BTreeMap::new();
-        let run = StoredRunImage { row, journal, snapshots: BTreeMap::new(), iterations: BTreeMap::new() };
+        let run =
+            StoredRunImage { row, claimed_ticks: 0, journal, snapshots: BTreeMap::new(), iterations: BTreeMap::new() };
         self.runs.insert(number, run);
     }
 
@@ -248,6 +252,21 @@ impl DiskImage {
 }
 
 impl StoredRunImage {
+    /// Ends the ownership. An owner that has written nothing leaves the previous owner as it is.
+    pub(super) fn release(&mut self) {
+        if let Some(owner) = self.row.owner.take().filter(|_| self.row.ticks > self.claimed_ticks) {
+            self.row.previous_owner = Some(owner);
+        }
+    }
+
+    pub(super) fn claim(&mut self, owner: &str) -> u64 {
+        self.release();
+        self.row.owner = Some(owner.to_owned());
+        self.row.owner_epoch += 1;
+        self.claimed_ticks = self.row.ticks;
+        self.row.owner_epoch
+    }
+
     fn append(&mut self, record: JournalRecord) {
         let JournalRecord { ticks, first_event, events, body } = record;
         let first_tick = self.row.ticks;
@@ -261,7 +280,10 @@ impl StoredRunImage {
         }
         for trim in trims {
             if let Some(rows) = self.iterations.get_mut(&trim.loop_path) {
-                rows.retain(|_, row| row.failed || row.first < trim.keep_first || row.last >= trim.before);
+                rows.retain(|_, row| {
+                    let stays = row.first < trim.keep_first || row.last >= trim.before;
+                    stays || row.outcome != IterationOutcome::Succeeded
+                });
             }
         }
         self.iterations.retain(|_, rows| !rows.is_empty());

@@ -10,15 +10,15 @@ mod image;
 mod read;
 mod records;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_value::BlobHash;
+use windlass_value::{BlobHash, Timestamp};
 
 use crate::{
-    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, Owner, PlanRow, RunBatch, StoreError, StoreErrorKind,
-    StoreOwners, StoreWrite,
+    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, Owner, OwnerGuard, PlanRow, RunBatch, StoreError,
+    StoreErrorKind, StoreOwners, StoreWrite,
 };
 use image::DiskImage;
 
@@ -47,6 +47,7 @@ enum CrashPoint {
 pub struct MemoryStore {
     disk: Mutex<Disk>,
     owners: Arc<Mutex<HashSet<String>>>,
+    heartbeats: Arc<Mutex<BTreeMap<String, Timestamp>>>,
 }
 
 #[derive(Default)]
@@ -75,7 +76,14 @@ impl MemoryStore {
     /// Simulates a machine crash and restart: returns a store with everything that was synced, and no live owner.
     pub fn crash(&self) -> MemoryStore {
         let disk = Disk { image: self.disk().image.clone(), ..Disk::default() };
-        MemoryStore { disk: Mutex::new(disk), owners: Arc::default() }
+        MemoryStore { disk: Mutex::new(disk), owners: Arc::default(), heartbeats: Arc::default() }
+    }
+
+    /// Simulates that all processes are killed: returns a store with everything that was synced and the heartbeats, which
+    /// only the death of the machine would lose. No owner is alive.
+    pub fn kill(&self) -> MemoryStore {
+        let heartbeats = self.heartbeats.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        MemoryStore { heartbeats: Arc::new(Mutex::new(heartbeats)), ..self.crash() }
     }
 
     /// Makes the next write call fail with this fault. Several calls queue up, one fault for each write.
@@ -134,11 +142,7 @@ impl MemoryStore {
         }
         match &run.row.owner {
             Some(holder) if holder != owner && self.is_alive(holder) => ClaimResult::HeldBy(holder.clone()),
-            _ => {
-                run.row.owner = Some(owner.to_owned());
-                run.row.owner_epoch += 1;
-                ClaimResult::Owned { owner_epoch: run.row.owner_epoch }
-            }
+            _ => ClaimResult::Owned { owner_epoch: run.claim(owner) },
         }
     }
 
@@ -227,7 +231,7 @@ impl StoreWrite for MemoryStore {
     fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError> {
         self.write(|image| {
             if let Some(run) = image.run_mut(run).filter(|run| run.row.owner_epoch == owner_epoch) {
-                run.row.owner = None;
+                run.release();
             }
         })
     }
@@ -257,12 +261,20 @@ impl StoreWrite for MemoryStore {
 }
 
 /// Liveness guard of an owner in this process.
-struct OwnerGuard {
+struct MemoryOwner {
     name: String,
     owners: Arc<Mutex<HashSet<String>>>,
+    heartbeats: Arc<Mutex<BTreeMap<String, Timestamp>>>,
 }
 
-impl Drop for OwnerGuard {
+impl OwnerGuard for MemoryOwner {
+    fn beat(&self, at: Timestamp) -> Result<(), StoreError> {
+        self.heartbeats.lock().unwrap_or_else(PoisonError::into_inner).insert(self.name.clone(), at);
+        Ok(())
+    }
+}
+
+impl Drop for MemoryOwner {
     fn drop(&mut self) {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
     }
@@ -275,11 +287,22 @@ impl StoreOwners for MemoryStore {
         self.disk().refuse_if_stopped()?;
         let name = format!("memory-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
-        Ok(Owner::new(name.clone(), OwnerGuard { name, owners: self.owners.clone() }))
+        let (owners, heartbeats) = (self.owners.clone(), self.heartbeats.clone());
+        Ok(Owner::new(name.clone(), MemoryOwner { name, owners, heartbeats }))
     }
 
     fn owner_alive(&self, owner: &str) -> Result<bool, StoreError> {
         self.disk().refuse_if_stopped()?;
         Ok(self.is_alive(owner))
+    }
+
+    fn live_owners(&self) -> Result<Vec<String>, StoreError> {
+        self.disk().refuse_if_stopped()?;
+        Ok(self.owners.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect())
+    }
+
+    fn last_heartbeat(&self, owner: &str) -> Result<Option<Timestamp>, StoreError> {
+        self.disk().refuse_if_stopped()?;
+        Ok(self.heartbeats.lock().unwrap_or_else(PoisonError::into_inner).get(owner).copied())
     }
 }

@@ -10,8 +10,8 @@ use super::image::{DiskImage, StoredRunImage};
 use crate::backend::NARROW_COUNT_FACTOR;
 use crate::verify::JournalCheck;
 use crate::{
-    InboxRow, IterationHeader, IterationRow, JournalRow, OpenWait, ParentFilter, PlanRow, RunFilter, RunRow, RunStatus,
-    SnapshotRow, StatusCount, StoreError, StoreRead, StoreScan,
+    InboxRow, IterationHeader, IterationOutcome, IterationRow, JournalRow, OpenWait, ParentFilter, PlanRow, RunFilter,
+    RunRow, RunStatus, SnapshotRow, StatusCount, StoreError, StoreRead, StoreScan,
 };
 
 impl MemoryStore {
@@ -120,8 +120,9 @@ impl StoreRead for MemoryStore {
     ) -> Result<Vec<IterationHeader>, StoreError> {
         self.read_run(run, |run| {
             let rows = run.iterations.get(loop_path).into_iter().flat_map(|rows| rows.values());
-            let matching = rows.filter(|row| row.last >= from && (row.failed || !only_failed));
-            let head = |row: &IterationRow| IterationHeader { first: row.first, last: row.last, failed: row.failed };
+            let matching =
+                rows.filter(|row| row.last >= from && (row.outcome == IterationOutcome::Failed || !only_failed));
+            let head = |row: &IterationRow| IterationHeader { first: row.first, last: row.last, outcome: row.outcome };
             matching.take(limit as usize).map(head).collect()
         })
     }
@@ -223,6 +224,10 @@ fn matches_filter(filter: &RunFilter, row: &RunRow) -> bool {
     let has = |text: &str, part: &str| text.to_ascii_lowercase().contains(&part.to_ascii_lowercase());
     filter.status.is_none_or(|status| row.status == status)
         && (filter.statuses.is_empty() || filter.statuses.contains(&row.status))
+        && filter
+            .running
+            .as_ref()
+            .is_none_or(|running| row.status != RunStatus::Running || running.matches(row.owner.as_deref()))
         && filter.definition.as_ref().is_none_or(|definition| row.definition == *definition)
         && filter.dialect.as_ref().is_none_or(|dialect| row.dialect == *dialect)
         && !(filter.unfinished && row.status.is_final())

@@ -308,4 +308,12 @@ impl StoreOwners for FlawedStore {
     fn owner_alive(&self, owner: &str) -> StoreResult<bool> {
         self.inner.owner_alive(owner)
     }
+
+    fn live_owners(&self) -> StoreResult<Vec<String>> {
+        self.inner.live_owners()
+    }
+
+    fn last_heartbeat(&self, owner: &str) -> StoreResult<Option<Timestamp>> {
+        self.inner.last_heartbeat(owner)
+    }
 }

@@ -86,10 +86,13 @@ impl Reducer<'_> {
     fn publish_loop_done(&mut self, id: FrameId, status: Status, reason: LoopEndReason) -> FaultResult {
         self.publish_pending_iterations_of(id)?;
         let (looping, body) = self.loop_frame(id)?;
-        if looping.internal || self.frame(id)?.quiet {
+        let (total, failed) = (body.ended, body.failed);
+        if looping.internal {
             return Ok(());
         }
-        let (total, failed) = (body.ended, body.failed);
+        if self.frame(id)?.quiet {
+            return self.count_quiet_loop(id, total, failed);
+        }
         let done = EventKind::LoopDone {
             iterations: total,
             reason,

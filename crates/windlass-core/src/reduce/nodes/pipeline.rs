@@ -216,12 +216,10 @@ impl<'a> Reducer<'a> {
         Ok(attempt)
     }
 
-    /// Returns true if the task publishes its own events. A single action that only computes is published as its node.
+    /// Returns true if the task publishes its own events.
     fn publishes_task(&self, id: FrameId, pipeline: &Pipeline, task: &Task) -> bool {
-        let computes = !matches!(task.action, Action::Effect(_) | Action::Node(_));
-        let as_its_node = computes && task.label.is_empty() && pipeline.tasks.len() == 1;
         let quiet = self.state.frames.get(id).is_some_and(|frame| frame.quiet);
-        !(quiet || task.hidden || as_its_node)
+        !quiet && is_task_of_its_own(pipeline, task)
     }
 
     /// Counts another call of the same attempt.
@@ -241,7 +239,7 @@ impl<'a> Reducer<'a> {
         computed: Result<Value, ErrorInfo>,
     ) -> Result<(), ItemStop> {
         if let (1, true, Ok(value)) = (pipeline.tasks.len(), task.rules.is_empty(), &computed) {
-            if self.publishes_task(id, pipeline, task) {
+            if is_task_of_its_own(pipeline, task) {
                 self.publish_processed(id, &TaskOutcome::success(value.clone()))?;
             }
             let (output, inputs) = (value.clone(), Value::Null);
@@ -326,8 +324,12 @@ impl<'a> Reducer<'a> {
 
     fn publish_processed(&mut self, id: FrameId, outcome: &TaskOutcome) -> FaultResult {
         let PipelinePosition { pipeline, task, body, .. } = self.pipeline_frame(id)?;
-        if !self.publishes_task(id, pipeline, task) {
+        if !is_task_of_its_own(pipeline, task) {
             return Ok(());
+        }
+        if self.frame(id)?.quiet {
+            let status = if outcome.error.is_some() { Status::Failed } else { Status::Succeeded };
+            return self.count_quiet_task(id, (body.pc, &task.label), status);
         }
         let (attempt, started_at, now) = (body.attempt, body.task_started_at, self.now());
         let redacted = self.is_redacted(id);
@@ -461,6 +463,14 @@ impl PipelineFrame {
         };
         !is_waiting && self.child.is_none()
     }
+}
+
+/// Returns true if observers see the task apart from its node. A single action that only computes is published as its
+/// node.
+fn is_task_of_its_own(pipeline: &Pipeline, task: &Task) -> bool {
+    let computes = !matches!(task.action, Action::Effect(_) | Action::Node(_));
+    let as_its_node = computes && task.label.is_empty() && pipeline.tasks.len() == 1;
+    !(task.hidden || as_its_node)
 }
 
 pub(in crate::reduce) fn with_label(path: Arc<str>, label: &str) -> Arc<str> {

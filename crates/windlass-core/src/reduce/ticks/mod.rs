@@ -46,7 +46,7 @@ impl Reducer<'_> {
             TickKind::Pause { .. } => self.pause()?,
             TickKind::Resume { .. } => self.resume()?,
             TickKind::Progress { job, lease_epoch, data } => self.progress(*job, *lease_epoch, data),
-            TickKind::Restart => self.restart()?,
+            TickKind::Restart { .. } => self.restart()?,
             TickKind::Proceed => self.proceed(),
         }
         Ok(())

@@ -7,7 +7,7 @@
 //! | a resting job | its lease is returned |
 //! | a running job | dispatched again under the next lease epoch |
 //! | a call | the child run is requested again, under the same key |
-//! | the run's timeout | armed again, unless the run is held |
+//! | the run's timeout | armed again with what the time in which a process was up has left, unless the run is held |
 
 use crate::reduce::Reducer;
 use crate::reduce::fault::FaultResult;

@@ -1,0 +1,68 @@
+//! A run whose process was killed or interrupted is shown as interrupted, wherever a status is shown.
+
+use serde_json::Value;
+
+use crate::support;
+
+use support::TestDir;
+
+/// Two steps, so that a crash after the first commit leaves work to do.
+const STEPS: &str = r#"{"actions": {
+    "first": {"type": "compose", "inputs": 1},
+    "second": {"type": "wait", "inputs": {"interval": {"count": 1, "unit": "second"}}, "runAfter": {"first": ["Succeeded"]}}
+}}"#;
+
+fn killed_run() -> TestDir {
+    let place = TestDir::new();
+    place.write("steps.json", STEPS);
+    let killed = place.windlass(&["run", "steps.json", "--id", "r", "--virtual-time", "-q", "--crash-at", "after:1"]);
+    assert_eq!(killed.code, None, "it was killed: {}{}", killed.out, killed.err);
+    place
+}
+
+fn listed(place: &TestDir, more: &[&str]) -> Vec<(String, String)> {
+    let mut arguments = vec!["list", "--json"];
+    arguments.extend(more);
+    let rows = place.json(&arguments);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    rows.as_array().expect("rows").iter().map(|row| (text(&row["run"]), text(&row["status"]))).collect()
+}
+
+#[test]
+fn a_killed_run_is_interrupted_until_it_is_resumed() {
+    let place = killed_run();
+    let interrupted = [("r".to_owned(), "interrupted".to_owned())];
+    assert_eq!(listed(&place, &[]), interrupted);
+    assert_eq!(listed(&place, &["--status", "interrupted"]), interrupted);
+    assert_eq!(listed(&place, &["--status", "running"]), []);
+    place.windlass(&["list"]).exits(0).has("interrupted").has("windlass resume r");
+    let status = place.json(&["status", "r", "--json"]);
+    assert_eq!((&status["status"], &status["owner"]), (&"interrupted".into(), &Value::Null), "{status}");
+    assert!(!status["current"].to_string().contains("running"), "none of its steps runs: {status}");
+    let shown = place.windlass(&["status", "r"]);
+    shown.exits(0).has("Status: Interrupted (no process runs it: windlass resume r)").has("ago");
+    assert!(!shown.out.to_lowercase().contains("running"), "{}", shown.out);
+
+    place.windlass(&["resume", "r", "-q"]).exits(0);
+    assert_eq!(listed(&place, &[]), [("r".to_owned(), "succeeded".to_owned())]);
+    assert_eq!(listed(&place, &["--status", "interrupted"]), []);
+}
+
+#[test]
+fn a_run_with_a_live_process_is_running() {
+    let place = TestDir::new();
+    place.write(
+        "held.yaml",
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: held }\nworkflow:\n  - step: start\n    tool:\n      - hold: { kind: shell, command: \"touch begun; sleep 300\" }\n",
+    );
+    let running = place.start(&["run", "held.yaml", "--id", "r"]);
+    while !place.path("begun").exists() {
+        std::thread::yield_now();
+    }
+    assert_eq!(listed(&place, &["--status", "running"]), [("r".to_owned(), "running".to_owned())]);
+    assert_eq!(listed(&place, &["--status", "interrupted"]), []);
+    // The first Ctrl-C releases the run.
+    running.signal(rustix::process::Signal::INT);
+    running.finish();
+    assert_eq!(listed(&place, &[]), [("r".to_owned(), "interrupted".to_owned())]);
+}

@@ -1,0 +1,93 @@
+//! The run timeout across processes: the time in which the process that had the run was up counts, up to its last
+//! heartbeat, and nothing else.
+
+use crate::support;
+
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+
+use support::audit::entries;
+use support::plans::steps;
+use support::{World, engine, engine_with, in_time, named, options, until};
+use windlass_core::plan::Plan;
+use windlass_core::{Tick, TickKind};
+use windlass_runtime::{EngineOptions, RuntimeEngine};
+use windlass_store::{MemoryStore, RunStatus, StoreOwners, StoreRead};
+use windlass_value::{Duration, Timestamp, Value};
+
+fn with_timeout(plan: Plan) -> Plan {
+    Plan { timeout: Some(Duration::from_secs(3_600)), ..plan }
+}
+
+async fn begin(engine: &RuntimeEngine, plan: Plan) {
+    let (hash, _) = engine.add_plan(with_timeout(plan)).expect("a plan");
+    engine.start(hash, Value::Null, named("r")).await.expect("started");
+}
+
+fn last_tick(store: &MemoryStore) -> Tick {
+    entries(store, "r").pop().expect("a tick").tick
+}
+
+/// Waits for a heartbeat that is later than the run's last tick, kills all processes, and returns what is left.
+async fn kill_after_a_heartbeat(store: &MemoryStore, owner: &str) -> (Arc<MemoryStore>, Timestamp) {
+    until(|| store.last_heartbeat(owner).expect("readable") > Some(last_tick(store).at)).await;
+    let killed = store.kill();
+    let beat = killed.last_heartbeat(owner).expect("readable").expect("a heartbeat");
+    (Arc::new(killed), beat)
+}
+
+fn lived(store: &MemoryStore) -> Vec<Duration> {
+    let restarts = entries(store, "r").into_iter().filter_map(|entry| match entry.tick.kind {
+        TickKind::Restart { lived } => Some(lived),
+        _ => None,
+    });
+    restarts.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_process_counts_up_to_its_last_heartbeat() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let first = engine(&store, &world);
+    begin(&first, steps("hangs").effect("work", "never", "1").plan()).await;
+    let owner = store.run("r").expect("readable").and_then(|row| row.owner).expect("an owner");
+    let (killed, beat) = kill_after_a_heartbeat(&store, &owner).await;
+    let before = last_tick(&killed).at;
+    let second = engine(&killed, &world);
+    second.resume("r").await.expect("resumed");
+    assert_eq!(lived(&killed), [beat.since(before)]);
+    in_time(first.close()).await;
+    in_time(second.close()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_evicted_run_counts_the_time_of_the_process_that_evicted_it() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let first = engine_with(&store, EngineOptions { evict_after: StdDuration::ZERO, ..options(&world) });
+    begin(&first, steps("waits").signal("wait", "go").plan()).await;
+    until(|| first.resident() == 0 && store.run("r").is_ok_and(|row| row.is_some_and(|row| row.owner.is_none()))).await;
+    let row = store.run("r").expect("readable").expect("there");
+    assert_eq!(row.status, RunStatus::Waiting);
+    let (killed, beat) = kill_after_a_heartbeat(&store, &row.previous_owner.expect("the evicting engine")).await;
+    let before = last_tick(&killed).at;
+    let second = engine(&killed, &world);
+    second.resume("r").await.expect("resumed");
+    assert_eq!(lived(&killed), [beat.since(before)]);
+    in_time(first.close()).await;
+    in_time(second.close()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_without_a_timeout_has_no_heartbeats() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let first = engine(&store, &world);
+    let plan = steps("hangs").effect("work", "never", "1").plan();
+    let (hash, _) = first.add_plan(plan).expect("a plan");
+    first.start(hash, Value::Null, named("r")).await.expect("started");
+    let owner = store.run("r").expect("readable").and_then(|row| row.owner).expect("an owner");
+    in_time(first.close()).await;
+    assert_eq!(store.last_heartbeat(&owner).expect("readable"), None, "no run has a timeout");
+    let second = engine(&store, &world);
+    second.resume("r").await.expect("resumed");
+    assert_eq!(lived(&store), [Duration::ZERO]);
+    in_time(second.close()).await;
+}
