@@ -69,8 +69,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// Emits an arc. An arc with a condition is evaluated after any end; after a failure, a missing value counts as
-    /// false.
+    /// Emits an arc, once for each end of the step after which it may fire.
     fn net_arcs(&mut self, from: &str, route: StepArc, joins: &BTreeMap<String, Vec<String>>) -> Vec<NetArc> {
         let emits: Arc<str> = match joins.contains_key(&*route.step) {
             true => token_kind(from, &route.step).into(),
@@ -78,10 +77,9 @@ impl NoetlCompiler<'_> {
         };
         let arc =
             |on, when| NetArc { emits: emits.clone(), on, when, payload: route.payload, writes: route.writes.clone() };
-        match route.when {
-            None => vec![arc(ArcTrigger::Succeeded, None)],
-            Some((good, bad)) => vec![arc(ArcTrigger::Succeeded, Some(good)), arc(ArcTrigger::Failed, Some(bad))],
-        }
+        let done = route.ends.done.then(|| arc(ArcTrigger::Succeeded, route.when));
+        let failed = route.ends.failed.then(|| arc(ArcTrigger::Failed, route.when_failed));
+        done.into_iter().chain(failed).collect()
     }
 
     fn node(&mut self, name: &str, label: &str, parent: NodeId, span: Span) -> NodeId {

@@ -6,6 +6,8 @@ use windlass_core::plan::{Amount, ExprId, IterationFailure, LoopCheck, LoopSourc
 use windlass_syntax::Span;
 use windlass_value::Duration;
 
+use crate::failure_arcs::ArcEnds;
+
 pub(crate) struct NoetlStep {
     pub name: Arc<str>,
     pub span: Span,
@@ -115,8 +117,14 @@ impl RuleAction {
 pub(crate) struct StepArc {
     pub step: Arc<str>,
     pub span: Span,
-    /// The same condition, compiled for a successful and for a failed end.
-    pub when: Option<(ExprId, ExprId)>,
+    /// The ends of the step after which the arc may fire.
+    pub ends: ArcEnds,
+    /// The condition after a success.
+    pub when: Option<ExprId>,
+    /// The same condition after a failure: a missing value counts as false.
+    pub when_failed: Option<ExprId>,
+    /// The span of a condition that may be meant for a failure and does not look at it.
+    pub blind: Option<Span>,
     pub payload: Option<ExprId>,
     pub writes: Vec<VariableUpdate>,
     /// The names that the token carries, as far as they are literal.

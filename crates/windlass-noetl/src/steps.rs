@@ -9,6 +9,7 @@ use windlass_value::{Duration, ExpressionMode};
 
 use crate::codes;
 use crate::compiler::{NoetlCompiler, TemplateContext, TemplatePosition};
+use crate::failure_arcs::FailureWrites;
 use crate::form::{NoetlLoop, NoetlRule, NoetlStep, NoetlTask, RuleAction};
 use crate::key_support;
 use crate::retry::REASON;
@@ -105,9 +106,13 @@ impl<'a> NoetlCompiler<'a> {
         after.extend(set.and_then(|(_, writes)| self.set_task(writes, false)));
         after.extend(vars.and_then(|(_, writes)| self.set_task(writes, true)));
         self.context.position = TemplatePosition::Arc;
+        self.failure_writes = FailureWrites::collect(tasks.iter().chain(&after));
         let next = next.map(|next| self.next(next)).unwrap_or_default();
         let inclusive = next.inclusive.or(spec.inclusive).unwrap_or(false);
         self.unreachable_arcs(&next.arcs, inclusive);
+        if !tasks.is_empty() {
+            self.warn_blind_arcs(&next.arcs);
+        }
         Some(NoetlStep {
             name,
             span: node.span,
