@@ -63,3 +63,5 @@ pub(crate) const RAW_SQL: &str = "WND-1295";
 pub(crate) const NEVER_WRITTEN: &str = "WND-1296";
 /// Warning: a condition that may be meant for a failure and does not look at it.
 pub(crate) const BLIND_ARC: &str = "WND-1297";
+/// Warning: the branches of a fan-out meet at a step that runs once for each of them.
+pub(crate) const REPEATED_STEP: &str = "WND-1298";

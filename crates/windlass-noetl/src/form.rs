@@ -7,13 +7,15 @@ use windlass_syntax::Span;
 use windlass_value::Duration;
 
 use crate::failure_arcs::ArcEnds;
+use crate::steps::StepForm;
 
 pub(crate) struct NoetlStep {
     pub name: Arc<str>,
     pub span: Span,
     pub guard: Option<ExprId>,
-    /// Waits for a token of every arc that leads here.
-    pub joins: bool,
+    /// The spelling of the step.
+    pub form: StepForm,
+    pub join: StepJoin,
     pub timeout: Option<Amount<Duration>>,
     /// All matching arcs fire, not only the first.
     pub inclusive: bool,
@@ -23,6 +25,17 @@ pub(crate) struct NoetlStep {
     /// Runs once, after the body has ended successfully.
     pub after: Vec<NoetlTask>,
     pub arcs: Vec<StepArc>,
+}
+
+/// `spec.join` of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StepJoin {
+    #[default]
+    Unset,
+    /// Each token runs the step.
+    None,
+    /// All tokens of a fan-out run it once; every step with an arc to it must send one.
+    All,
 }
 
 pub(crate) struct NoetlLoop {

@@ -440,6 +440,12 @@ pub struct NetFrame {
     pub next_fan_out: u64,
     /// Open work of each fan-out.
     pub fan_outs: BTreeMap<u64, FanOut>,
+    /// Activations of the net's regions, by number, with the tokens that meet in them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub activations: BTreeMap<u64, RegionActivation>,
+    /// The number of the activation that was made last.
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
+    pub next_activation: u64,
     /// The output of the body that ended last.
     pub last_output: Value,
     /// Always None: a failed net ends at once, and its error is in [`Frame::closing`]. Part of the encoding.
@@ -492,6 +498,24 @@ pub struct NetToken {
     /// missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<u64>,
+    /// The activation that it belongs to, of each region around its place.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub regions: BTreeMap<u32, u64>,
+}
+
+/// All that has resulted from one token at the head of a region and is still inside: the tokens of one fan-out.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RegionActivation {
+    /// The index of the region.
+    pub region: u32,
+    /// Its tokens and bodies, held ones included. At 0 it is over.
+    pub live: u64,
+    /// By meeting place: the tokens and bodies that can still arrive there; missing for none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pending: BTreeMap<u32, u64>,
+    /// By meeting place: the tokens that wait there, in order of arrival.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub held: BTreeMap<u32, Vec<NetToken>>,
 }
 
 /// A running body of a place.
@@ -522,6 +546,9 @@ pub struct Firing {
     /// The order of its token; see [`NetToken::order`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<u64>,
+    /// The activations of its token; see [`NetToken::regions`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub regions: BTreeMap<u32, u64>,
     /// Whether the body holds a slot.
     #[serde(default, skip_serializing_if = "SlotState::has_slot")]
     pub slot_state: SlotState,

@@ -20,7 +20,7 @@ pub use fork::{ForkOrigin, SetVariableError};
 pub use frame::{
     BudgetUsage, ChildState, Closing, FanOut, FanOutMember, Firing, Frame, FrameBody, GraphFrame, ItemStorage,
     LiveIteration, LoopFrame, LoopItems, LoopResults, NetFrame, NetToken, PendingWait, PipelineFrame, PlaceFrame,
-    SlotState, UsageAccount,
+    RegionActivation, SlotState, UsageAccount,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
 pub use slab::{Slab, SlabId};

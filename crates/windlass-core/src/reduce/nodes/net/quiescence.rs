@@ -10,10 +10,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::meetings::{held_meetings, missing_kinds};
 use crate::plan::{FAILED_KIND, Join, Net, NetEnd, Place};
 use crate::reduce::Reducer;
 use crate::reduce::fault::FaultResult;
-use crate::state::{FrameId, NetFrame, PlaceFrame};
+use crate::state::{FrameId, NetFrame, NetToken, PlaceFrame};
 use crate::{ErrorInfo, Status};
 
 /// Maximum number of a join's sets that a message lists.
@@ -54,6 +55,14 @@ impl Reducer<'_> {
         if !body.firings.is_empty() {
             return Ok(());
         }
+        if self.release_meeting(id, net)? {
+            self.schedule_fire(id);
+            return Ok(());
+        }
+        let (_, body) = self.net_frame(id)?;
+        if let Some(error) = self.meeting_error(id, net, body) {
+            return self.fail_net(id, error);
+        }
         let joins = net.places.iter().zip(&body.places);
         let held: Vec<(&Place, &PlaceFrame)> = joins.filter(|(_, state)| holds_tokens(state)).collect();
         match &net.end {
@@ -88,6 +97,20 @@ impl Reducer<'_> {
     }
 }
 
+impl Reducer<'_> {
+    /// Returns the error of a net in which a meeting waits for a token that can no longer come.
+    fn meeting_error(&self, id: FrameId, net: &Net, body: &NetFrame) -> Option<ErrorInfo> {
+        let (_, at, held) = held_meetings(body).next()?;
+        let place = net.places.get(at as usize)?;
+        let sender = |kind: &Arc<str>| senders(net, kind).unwrap_or_else(|| quoted(kind));
+        let missing: Vec<String> = missing_kinds(net, at, held).map(sender).collect();
+        let message =
+            format!("nothing is left to do, and `{}` waits for a token of {}", place.name, missing.join(", "));
+        let error = self.program.plan.apply_hint(ErrorInfo::new("Hang", "hang", message));
+        Some(ErrorInfo { path: self.child_path(id, place.body), ..error })
+    }
+}
+
 fn holds_tokens(state: &PlaceFrame) -> bool {
     !state.sets.is_empty() || state.held.iter().any(|held| !held.is_empty())
 }
@@ -96,7 +119,7 @@ fn holds_tokens(state: &PlaceFrame) -> bool {
 fn describe_join_wait(net: &Net, place: &Place, state: &PlaceFrame) -> String {
     let (needs, key) = match &place.join {
         Join::Each { needs, key, .. } => (needs, key),
-        Join::None | Join::All | Join::Merged | Join::FanOut => {
+        Join::None | Join::All | Join::Merged | Join::FanOut | Join::Meeting { .. } => {
             let missing = place.accepts.iter().zip(&state.held).filter(|(_, held)| held.is_empty());
             let from: Vec<String> =
                 missing.map(|(kind, _)| senders(net, kind).unwrap_or_else(|| quoted(kind))).collect();
@@ -221,6 +244,11 @@ impl ReachableKinds<'_> {
         let (place, state) = (&self.net.places[at], &self.body.places[at]);
         let is_available = |kind: &Arc<str>| self.kinds.contains(&**kind);
         match &place.join {
+            // Tokens that wait for a meeting lead to it.
+            Join::Meeting { .. } => {
+                let waits = |(_, place, _): (u64, u32, &[NetToken])| place as usize == at;
+                place.accepts.iter().any(is_available) || held_meetings(self.body).any(waits)
+            }
             Join::None => place.accepts.iter().any(is_available),
             Join::All | Join::Merged => {
                 place.accepts.iter().zip(&state.held).all(|(kind, held)| !held.is_empty() || is_available(kind))
