@@ -144,6 +144,7 @@ impl NoetlCompiler<'_> {
         let looks = match (part(0), part(1)) {
             (Some("error" | "pg" | "py"), _) | (Some("http"), None | Some("status")) if has_status => true,
             (Some("status"), _) if has_status => reads_step_status(found, text),
+            (Some("stats"), Some("failed")) => true,
             // A reply and a program report their failure in the result as well.
             (Some("status_code" | "exit_code"), _) | (Some("result"), Some("status_code" | "exit_code")) => true,
             _ => self.failure_writes.result,
