@@ -415,7 +415,7 @@ fn drive_random(seed: u64) -> Driven {
         let holds = |_: &usize| number < MAX_JOBS && arcs.chance(75);
         graph.places[place].to.iter().map(holds).collect()
     };
-    drive(&graph, &program, decide, |open| order.below(open as u64) as usize, seed % 4 == 0)
+    drive(&graph, &program, decide, |open| order.below(open as u64) as usize, seed.is_multiple_of(4))
 }
 
 /// The random graphs exercise what they are for.

@@ -126,9 +126,7 @@ fn sources<'s>(steps: &'s [NoetlStep], to: &str) -> impl Iterator<Item = &'s Noe
 /// Returns a step of which two arcs can fire and lead to a step on different paths. Several arcs of one step straight to
 /// another are no branches: they run it with their own arguments.
 fn fan_out_before<'s>(steps: &'s [NoetlStep], to: &str) -> Option<&'s NoetlStep> {
-    if sources(steps, to).nth(1).is_none() {
-        return None;
-    }
+    sources(steps, to).nth(1)?;
     let mut leading = BTreeSet::from([to]);
     let mut open = vec![to];
     while let Some(name) = open.pop() {

@@ -3,6 +3,7 @@
 //! | end condition | no join holds tokens | a join holds tokens |
 //! |---|---|---|
 //! | any, while a body has not ended | continues | continues |
+//! | any, while meetings wait only for each other | – | the first of them takes place |
 //! | when quiescent | succeeded, with the output of the last body | failed: a hang |
 //! | at a kind that events from outside could still lead to, directly or indirectly | continues | continues |
 //! | at a kind that can no longer occur | failed: a hang | failed: a hang |
@@ -14,7 +15,7 @@ use super::meetings::{held_meetings, missing_kinds};
 use crate::plan::{FAILED_KIND, Join, Net, NetEnd, Place};
 use crate::reduce::Reducer;
 use crate::reduce::fault::FaultResult;
-use crate::state::{FrameId, NetFrame, NetToken, PlaceFrame};
+use crate::state::{FrameId, NetFrame, PlaceFrame};
 use crate::{ErrorInfo, Status};
 
 /// Maximum number of a join's sets that a message lists.
@@ -60,16 +61,16 @@ impl Reducer<'_> {
             return Ok(());
         }
         let (_, body) = self.net_frame(id)?;
-        if let Some(error) = self.meeting_error(id, net, body) {
-            return self.fail_net(id, error);
-        }
         let joins = net.places.iter().zip(&body.places);
         let held: Vec<(&Place, &PlaceFrame)> = joins.filter(|(_, state)| holds_tokens(state)).collect();
         match &net.end {
-            NetEnd::Quiet if held.is_empty() => {
-                let output = body.last_output.clone();
-                self.end_net(id, Status::Succeeded, output, None)
-            }
+            NetEnd::Quiet if held.is_empty() => match self.meeting_error(id, net, body) {
+                Some(error) => self.fail_net(id, error),
+                None => {
+                    let output = body.last_output.clone();
+                    self.end_net(id, Status::Succeeded, output, None)
+                }
+            },
             NetEnd::Stop(kind) if net.publishes_slots && is_reachable(net, body, kind) => Ok(()),
             NetEnd::Quiet | NetEnd::Stop(_) if net.publishes_slots => {
                 let error = self.program.plan.apply_hint(hang_error(net, body, &held));
@@ -244,10 +245,11 @@ impl ReachableKinds<'_> {
         let (place, state) = (&self.net.places[at], &self.body.places[at]);
         let is_available = |kind: &Arc<str>| self.kinds.contains(&**kind);
         match &place.join {
-            // Tokens that wait for a meeting lead to it.
-            Join::Meeting { .. } => {
-                let waits = |(_, place, _): (u64, u32, &[NetToken])| place as usize == at;
-                place.accepts.iter().any(is_available) || held_meetings(self.body).any(waits)
+            Join::Meeting { needs_all: false } => place.accepts.iter().any(is_available),
+            Join::Meeting { needs_all: true } => {
+                let mut held = held_meetings(self.body).filter(|(_, place, _)| *place as usize == at);
+                place.accepts.iter().all(is_available)
+                    || held.any(|(_, place, held)| missing_kinds(self.net, place, held).all(is_available))
             }
             Join::None => place.accepts.iter().any(is_available),
             Join::All | Join::Merged => {
