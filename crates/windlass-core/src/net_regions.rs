@@ -1,10 +1,11 @@
 //! Regions of a net: which tokens meet at a place with [`Join::Meeting`], and which can still reach it.
 //!
 //! The *head* of a meeting place is the last place that every path to it passes and after which tokens on the way to it
-//! can multiply: its nearest dominator that dominates a fan-out towards it. All tokens that result from one token at the head, as long as they stay among the places that the head dominates, belong to one
-//! *activation* of the head's region; these are the tokens of one fan-out. A path that leads back to the head from
-//! inside stays in the activation. Regions of different heads are nested or disjoint, so a token belongs to one
-//! activation of each region around its place.
+//! can multiply: its nearest dominator that dominates a fan-out towards it. All tokens that result from one token at
+//! the head, as long as they stay among the places that the head dominates, belong to one *activation* of the head's
+//! region; these are the tokens of one fan-out. A path that leads back to the head from inside stays in the activation.
+//! Regions of different heads are nested or disjoint, so a token belongs to one activation of each region around its
+//! place.
 //!
 //! Everything here follows from the plan and is computed once, when it is loaded.
 

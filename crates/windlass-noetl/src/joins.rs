@@ -123,8 +123,8 @@ fn sources<'s>(steps: &'s [NoetlStep], to: &str) -> impl Iterator<Item = &'s Noe
     steps.iter().filter(move |step| step.arcs.iter().any(|arc| *arc.step == *to))
 }
 
-/// Returns a step of which two arcs can fire and lead to a step on different paths. Several arcs of one step straight to
-/// another are no branches: they run it with their own arguments.
+/// Returns a step of which two arcs can fire and lead to a step on different paths. Several arcs of one step straight
+/// to another are no branches: they run it with their own arguments.
 fn fan_out_before<'s>(steps: &'s [NoetlStep], to: &str) -> Option<&'s NoetlStep> {
     sources(steps, to).nth(1)?;
     let mut leading = BTreeSet::from([to]);
