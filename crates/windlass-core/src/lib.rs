@@ -10,6 +10,7 @@ pub mod amounts;
 mod command;
 mod event;
 mod limits;
+mod net_regions;
 mod outcome;
 pub mod plan;
 mod program;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use windlass_value::{Expression, Language, Map, Value};
 
 use crate::addresses::Addresses;
+use crate::net_regions::{NetRegions, meeting_places};
 use crate::plan::{
     Action, Directive, ENCODING_VERSION, ExprId, FAILED_KIND, Graph, GraphChild, Join, Net, Node, NodeId, NodeKind,
     Pipeline, Plan, SEMANTICS_VERSION, Task, TaskRule, VariableKind,
@@ -53,6 +54,8 @@ pub struct NodeFacts {
     pub dependents: Vec<Vec<u32>>,
     /// On a graph: the children that do not delay its end.
     pub lingering: Vec<u32>,
+    /// On a net in which tokens meet: its regions.
+    pub(crate) net_regions: Option<Arc<NetRegions>>,
     /// The node's output is redacted: by its own setting or by that of a node inside it.
     pub redacted: bool,
 }
@@ -281,6 +284,12 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
 
 /// Checks that references between places are valid.
 fn check_net(net: &Net) -> Result<(), PlanError> {
+    let other = |join: &Join| !matches!(join, Join::None | Join::Meeting { .. });
+    if meeting_places(net).next().is_some()
+        && let Some(place) = net.places.iter().find(|place| other(&place.join))
+    {
+        return Err(PlanError(format!("`{}` has a join that cannot be used where tokens meet", place.name)));
+    }
     for place in &net.places {
         let at = |at: &u32| net.places.get(*at as usize);
         let handler = place.handler.map(|handler| at(&handler.place));
@@ -369,6 +378,9 @@ fn gather_facts(plan: &Plan) -> Vec<NodeFacts> {
     for index in 0..plan.nodes.len() {
         let node = &plan.nodes[index];
         facts[index].home = node.parent.and_then(|parent| home_of_child(plan, &facts, parent));
+        if let NodeKind::Net(net) = &node.kind {
+            facts[index].net_regions = NetRegions::from_net(net).map(Arc::new);
+        }
         if let NodeKind::Graph(graph) = &node.kind {
             let mut dependents = vec![Vec::new(); graph.children.len()];
             for (child, after) in

@@ -20,6 +20,7 @@ mod limits_page;
 mod loops;
 mod mail;
 mod mail_waits;
+mod meetings;
 mod net;
 mod nodes;
 mod records;

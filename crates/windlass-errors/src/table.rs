@@ -88,6 +88,8 @@ pub(crate) static TABLE: &[ErrorCode] = &[
     entry!("WND-1294", Warning, "accepted, but without effect", []),
     entry!("WND-1295", Warning, "value inserted without escaping", []),
     entry!("WND-1296", Warning, "name is never written", []),
+    entry!("WND-1297", Warning, "condition does not look at the failure", []),
+    entry!("WND-1298", Warning, "branches meet at a step that runs for each of them", []),
     entry!("WND-1300", Error, "invalid zenflow workflow", ["validation"]),
     entry!("WND-1301", Error, "workflow without a name", ["missing_name"]),
     entry!("WND-1302", Error, "workflow without steps", ["missing_steps"]),

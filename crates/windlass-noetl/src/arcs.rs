@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_core::EventKind;
-use windlass_core::plan::VariableUpdate;
+use windlass_core::plan::{ExprId, VariableUpdate};
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{
     Diagnostic, ObjectReader, Span, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_list, expect_text, format_names,
@@ -13,6 +13,7 @@ use windlass_value::ExpressionMode;
 
 use crate::codes;
 use crate::compiler::NoetlCompiler;
+use crate::failure_arcs::ArcEnds;
 use crate::form::StepArc;
 use crate::key_support;
 
@@ -108,7 +109,17 @@ impl NoetlCompiler<'_> {
     fn plain_arc(&mut self, node: &SyntaxNode) -> Option<StepArc> {
         let step = self.target(node)?;
         self.record_args(&step, Some(BTreeSet::new()));
-        Some(StepArc { step, span: node.span, when: None, payload: None, writes: Vec::new(), keys: Vec::new() })
+        Some(StepArc {
+            step,
+            span: node.span,
+            ends: ArcEnds::DONE,
+            when: None,
+            when_failed: None,
+            blind: None,
+            payload: None,
+            writes: Vec::new(),
+            keys: Vec::new(),
+        })
     }
 
     fn arc(&mut self, node: &SyntaxNode) -> Option<StepArc> {
@@ -117,11 +128,8 @@ impl NoetlCompiler<'_> {
         }
         let mut arc = ObjectReader::read(node, "an arc", &mut self.diagnostics)?;
         self.old_arc_keys(&mut arc);
-        if let Some(spec) = arc.take("spec").filter(|spec| !matches!(spec.kind, SyntaxNodeKind::Null))
-            && let Some(spec) = ObjectReader::read(spec, "the `spec` of an arc", &mut self.diagnostics)
-        {
-            key_support::check_keys(self, spec, &key_support::ARC_SPEC, "the `spec` of an arc");
-        }
+        let spec = arc.take("spec");
+        let on = spec.and_then(|spec| self.arc_spec(spec));
         let (mut step, when) = (arc.take("step"), arc.take("when"));
         for wrong in ["name", "to", "target", "goto"] {
             if step.is_none()
@@ -146,12 +154,11 @@ impl NoetlCompiler<'_> {
                 problem.with_label(first.span, "the other").with_hint("`args` is the canonical form's, `set` is v10's"),
             );
         }
-        let when = when.map(|when| {
-            self.check_events(when);
-            let source = self.check_template(when, ExpressionMode::Condition);
-            let good = self.add_expression(source.clone(), ExpressionMode::Condition, when.span);
-            (good, self.add_expression(source, ExpressionMode::Guard, when.span))
-        });
+        let ends = self.arc_ends(on, when);
+        // `on` says what is meant.
+        let unsaid = when.filter(|_| on.is_none() && !ends.failed);
+        let blind = unsaid.zip(step.as_ref()).and_then(|(when, step)| self.blind_condition(step, when));
+        let (when, when_failed) = when.map(|when| self.arc_condition(when, ends)).unwrap_or_default();
         let (payload, writes) = match (args, set) {
             (Some((_, args)), _) => (Some(args.clone()), Vec::new()),
             (None, Some((_, set))) => self.arc_set(set),
@@ -165,7 +172,28 @@ impl NoetlCompiler<'_> {
         let step = step?;
         self.record_args(&step, keys.clone());
         let keys = keys.into_iter().flatten().collect();
-        Some(StepArc { step, span: node.span, when, payload, writes, keys })
+        Some(StepArc { step, span: node.span, ends, when, when_failed, blind, payload, writes, keys })
+    }
+
+    /// Reads `spec` of an arc and returns its `on`.
+    fn arc_spec<'n>(&mut self, node: &'n SyntaxNode) -> Option<&'n SyntaxNode> {
+        if matches!(node.kind, SyntaxNodeKind::Null) {
+            return None;
+        }
+        let mut spec = ObjectReader::read(node, "the `spec` of an arc", &mut self.diagnostics)?;
+        let on = spec.take("on");
+        key_support::check_keys(self, spec, &key_support::ARC_SPEC, "the `spec` of an arc");
+        on
+    }
+
+    /// Compiles a condition for each end after which the arc may fire.
+    fn arc_condition(&mut self, when: &SyntaxNode, ends: ArcEnds) -> (Option<ExprId>, Option<ExprId>) {
+        self.check_events(when);
+        self.check_status_words(when);
+        let source = self.check_template(when, ExpressionMode::Condition);
+        let done = ends.done.then(|| self.add_expression(source.clone(), ExpressionMode::Condition, when.span));
+        let failed = ends.failed.then(|| self.add_expression(source, ExpressionMode::Guard, when.span));
+        (done, failed)
     }
 
     /// Checks the events that a condition compares with: a condition on an event that never occurs is never met.
@@ -255,13 +283,17 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// Warns about arcs after an arc without a condition, which are never taken in exclusive mode.
+    /// Warns about arcs that are never taken in exclusive mode: before each of their ends, an arc without a condition.
     pub(crate) fn unreachable_arcs(&mut self, arcs: &[StepArc], inclusive: bool) {
-        let Some(first) = arcs.iter().position(|arc| arc.when.is_none()).filter(|_| !inclusive) else { return };
-        for arc in &arcs[first + 1..] {
-            let message = format!("the arc to `{}` is never taken: the one before it has no condition", arc.step);
-            let hint = "give that one a `when`, put it last, or set `inclusive`";
-            self.warning(codes::NEVER_REACHED, arc.span, message, hint);
+        let mut taken = ArcEnds { done: false, failed: false };
+        for arc in arcs.iter().filter(|_| !inclusive) {
+            if (taken.done || !arc.ends.done) && (taken.failed || !arc.ends.failed) {
+                let message = format!("the arc to `{}` is never taken: the one before it has no condition", arc.step);
+                let hint = "give that one a `when`, put it last, or set `inclusive`";
+                self.warning(codes::NEVER_REACHED, arc.span, message, hint);
+            } else if arc.when.is_none() && arc.when_failed.is_none() {
+                taken = ArcEnds { done: taken.done || arc.ends.done, failed: taken.failed || arc.ends.failed };
+            }
         }
     }
 }

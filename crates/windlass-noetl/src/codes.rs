@@ -61,3 +61,7 @@ pub(crate) const NO_EFFECT: &str = "WND-1294";
 pub(crate) const RAW_SQL: &str = "WND-1295";
 /// Warning: a name that is read only with a default, and that nothing writes.
 pub(crate) const NEVER_WRITTEN: &str = "WND-1296";
+/// Warning: a condition that may be meant for a failure and does not look at it.
+pub(crate) const BLIND_ARC: &str = "WND-1297";
+/// Warning: the branches of a fan-out meet at a step that runs once for each of them.
+pub(crate) const REPEATED_STEP: &str = "WND-1298";

@@ -9,6 +9,7 @@ use windlass_dialect::{DiagnosticSink, add_expression};
 use windlass_syntax::{Diagnostic, Diagnostics, SourceText, Span, SyntaxNode, span_at_pointer, to_value};
 use windlass_value::{ExpressionMode, Value};
 
+use crate::failure_arcs::FailureWrites;
 use crate::keychain::KeychainEntry;
 use crate::names::TemplateNameUse;
 use crate::{NoetlOptions, codes, expr};
@@ -32,6 +33,8 @@ pub(crate) struct NoetlCompiler<'a> {
     /// Names used in templates, checked after the whole file is read.
     pub uses: Vec<TemplateNameUse>,
     pub declared_names: DeclaredNames,
+    /// Names that `do: fail` rules of the current step write.
+    pub failure_writes: FailureWrites,
     /// Inputs of tools, collected here instead of being added to the plan, if set.
     pub deferred_inputs: Option<Vec<SyntaxNode>>,
     /// Whether the default alias of a database was already checked; it is reported once.
@@ -132,6 +135,7 @@ impl<'a> NoetlCompiler<'a> {
             keys: BTreeMap::new(),
             uses: Vec::new(),
             declared_names: DeclaredNames::default(),
+            failure_writes: FailureWrites::default(),
             deferred_inputs: None,
             default_alias_checked: false,
             context: TemplateContext::default(),

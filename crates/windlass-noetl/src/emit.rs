@@ -16,6 +16,7 @@ use windlass_value::{ExpressionMode, Level, Value};
 use crate::codes;
 use crate::compiler::NoetlCompiler;
 use crate::form::{NoetlLoop, NoetlRule, NoetlStep, NoetlTask, RuleAction, StepArc, TaskWork};
+use crate::joins::Meetings;
 use crate::playbook::token_kind;
 use crate::policy::always_matches;
 
@@ -33,7 +34,7 @@ struct PipelineContext<'s> {
 }
 
 impl NoetlCompiler<'_> {
-    pub(crate) fn place(&mut self, step: NoetlStep, root: NodeId, joins: &BTreeMap<String, Vec<String>>) -> Place {
+    pub(crate) fn place(&mut self, step: NoetlStep, root: NodeId, joins: &Meetings) -> Place {
         let NoetlStep { name, span, guard, timeout, inclusive, looping, tasks, after, arcs, .. } = step;
         let loops = looping.is_some();
         let wrapped = loops && !after.is_empty();
@@ -53,7 +54,7 @@ impl NoetlCompiler<'_> {
         self.plan.nodes[body.0 as usize].timeout = timeout;
         let arcs = arcs.into_iter().flat_map(|arc| self.net_arcs(&name, arc, joins)).collect();
         let (accepts, join) = match joins.get(&*name) {
-            Some(kinds) => (kinds.iter().map(|kind| kind.as_str().into()).collect(), Join::Merged),
+            Some(meeting) => (meeting.kinds.clone(), Join::Meeting { needs_all: meeting.needs_all }),
             None => (vec![name.clone()], Join::None),
         };
         let workers = u32::try_from(self.limits().max_loop_concurrency).unwrap_or(u32::MAX).max(1);
@@ -69,19 +70,17 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// Emits an arc. An arc with a condition is evaluated after any end; after a failure, a missing value counts as
-    /// false.
-    fn net_arcs(&mut self, from: &str, route: StepArc, joins: &BTreeMap<String, Vec<String>>) -> Vec<NetArc> {
+    /// Emits an arc, once for each end of the step after which it may fire.
+    fn net_arcs(&mut self, from: &str, route: StepArc, joins: &Meetings) -> Vec<NetArc> {
         let emits: Arc<str> = match joins.contains_key(&*route.step) {
             true => token_kind(from, &route.step).into(),
             false => route.step.clone(),
         };
         let arc =
             |on, when| NetArc { emits: emits.clone(), on, when, payload: route.payload, writes: route.writes.clone() };
-        match route.when {
-            None => vec![arc(ArcTrigger::Succeeded, None)],
-            Some((good, bad)) => vec![arc(ArcTrigger::Succeeded, Some(good)), arc(ArcTrigger::Failed, Some(bad))],
-        }
+        let done = route.ends.done.then(|| arc(ArcTrigger::Succeeded, route.when));
+        let failed = route.ends.failed.then(|| arc(ArcTrigger::Failed, route.when_failed));
+        done.into_iter().chain(failed).collect()
     }
 
     fn node(&mut self, name: &str, label: &str, parent: NodeId, span: Span) -> NodeId {

@@ -6,12 +6,16 @@ use windlass_core::plan::{Amount, ExprId, IterationFailure, LoopCheck, LoopSourc
 use windlass_syntax::Span;
 use windlass_value::Duration;
 
+use crate::failure_arcs::ArcEnds;
+use crate::steps::StepForm;
+
 pub(crate) struct NoetlStep {
     pub name: Arc<str>,
     pub span: Span,
     pub guard: Option<ExprId>,
-    /// Waits for a token of every arc that leads here.
-    pub joins: bool,
+    /// The spelling of the step.
+    pub form: StepForm,
+    pub join: StepJoin,
     pub timeout: Option<Amount<Duration>>,
     /// All matching arcs fire, not only the first.
     pub inclusive: bool,
@@ -21,6 +25,17 @@ pub(crate) struct NoetlStep {
     /// Runs once, after the body has ended successfully.
     pub after: Vec<NoetlTask>,
     pub arcs: Vec<StepArc>,
+}
+
+/// `spec.join` of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StepJoin {
+    #[default]
+    Unset,
+    /// Each token runs the step.
+    None,
+    /// All tokens of a fan-out run it once; every step with an arc to it must send one.
+    All,
 }
 
 pub(crate) struct NoetlLoop {
@@ -115,8 +130,14 @@ impl RuleAction {
 pub(crate) struct StepArc {
     pub step: Arc<str>,
     pub span: Span,
-    /// The same condition, compiled for a successful and for a failed end.
-    pub when: Option<(ExprId, ExprId)>,
+    /// The ends of the step after which the arc may fire.
+    pub ends: ArcEnds,
+    /// The condition after a success.
+    pub when: Option<ExprId>,
+    /// The same condition after a failure: a missing value counts as false.
+    pub when_failed: Option<ExprId>,
+    /// The span of a condition that may be meant for a failure and does not look at it.
+    pub blind: Option<Span>,
     pub payload: Option<ExprId>,
     pub writes: Vec<VariableUpdate>,
     /// The names that the token carries, as far as they are literal.

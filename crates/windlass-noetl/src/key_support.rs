@@ -31,7 +31,7 @@ pub(crate) const STEP_SPEC: [(&str, KeySupport); 5] = [
 pub(crate) const STEP_POLICY: [(&str, KeySupport); 4] = [
     ("admit", KeySupport::Supported),
     ("lifecycle", KeySupport::NoEffect("`spec.timeout` limits the duration of a step")),
-    ("failure", KeySupport::NoEffect("a failed step takes an arc whose `when` matches, else the run fails")),
+    ("failure", KeySupport::NoEffect("a failed step takes an arc that looks at the failure, else the run fails")),
     ("emit", KeySupport::NoEffect("every event is published")),
 ];
 
@@ -76,7 +76,8 @@ pub(crate) const NEXT_SPEC: [(&str, KeySupport); 3] = [
 ];
 
 /// `spec` of an arc.
-pub(crate) const ARC_SPEC: [(&str, KeySupport); 4] = [
+pub(crate) const ARC_SPEC: [(&str, KeySupport); 5] = [
+    ("on", KeySupport::Supported),
     ("mode", KeySupport::Unsupported("`next.spec.mode`, or `spec.next_mode` of the step, sets how many arcs fire")),
     ("priority", KeySupport::NoEffect("arcs are evaluated in file order")),
     ("policy", KeySupport::NoEffect("arcs are evaluated in file order")),

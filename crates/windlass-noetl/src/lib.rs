@@ -5,8 +5,8 @@
 //! templates use; then the names are checked against all declarations. Compilation continues after a problem.
 //!
 //! - `playbook`: the file around the steps; `workload`: its inputs; `steps`: one step; `form`: the common form
-//! - `eval`, `policy`, `retry`: the rules of the three spellings; `sinks`; `loops`, `arcs`, `writes`, `amounts`:
-//!   shared parts
+//! - `eval`, `policy`, `retry`: the rules of the three spellings; `sinks`; `loops`, `arcs`, `failure_arcs`, `writes`,
+//!   `amounts`: shared parts
 //! - `tasks`: one task; `tools`: its kind and its inputs, one module per kind
 //! - `keychain`: secrets by name; `outputs`: selection of results; `key_support`: supported, ineffective and
 //!   unsupported keys
@@ -20,6 +20,7 @@ mod dialect;
 mod emit;
 mod eval;
 mod expr;
+mod failure_arcs;
 mod form;
 mod joins;
 mod key_support;

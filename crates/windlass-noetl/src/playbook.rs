@@ -1,6 +1,6 @@
 //! The file around the steps: its name, its inputs, its workbook, and the Petri net of its steps.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use windlass_core::plan::{Net, NetEnd, Node as PlanNode, NodeKind, Parameter, Place, VariableKind};
 use windlass_dialect::{DiagnosticSink, source_span};
@@ -13,7 +13,7 @@ use windlass_value::ExpressionMode;
 
 use crate::codes;
 use crate::compiler::{NoetlCompiler, TemplateContext};
-use crate::form::NoetlStep;
+use crate::form::{NoetlStep, StepJoin};
 use crate::key_support;
 use crate::workload::has_template;
 
@@ -238,21 +238,13 @@ impl<'a> NoetlCompiler<'a> {
     }
 
     fn net(&mut self, steps: Vec<NoetlStep>, entry: &str) {
-        let joins: BTreeMap<String, Vec<String>> = steps
-            .iter()
-            .filter(|step| step.joins)
-            .map(|target| {
-                let leads = |step: &&NoetlStep| step.arcs.iter().any(|arc| arc.step == target.name);
-                let sources = steps.iter().filter(leads).map(|step| token_kind(&step.name, &target.name)).collect();
-                (target.name.to_string(), sources)
-            })
-            .collect();
-        if let Some(step) = steps.iter().find(|step| step.joins && *step.name == *entry) {
+        if let Some(step) = steps.iter().find(|step| step.join == StepJoin::All && *step.name == *entry) {
             let message = format!("the first step `{entry}` cannot wait for others");
             let problem = Diagnostic::error(codes::CONFLICT, step.span, message);
             self.push(problem.with_hint("leave `join` out, or make another step the first"));
         }
-        self.check_joins(&steps);
+        let joins = self.meetings(&steps, entry);
+        self.check_joins(&steps, &joins);
         let root = self.plan.root;
         let places: Vec<Place> = steps.into_iter().map(|step| self.place(step, root, &joins)).collect();
         // The first token carries the run's input, merged over the defaults.
@@ -263,7 +255,7 @@ impl<'a> NoetlCompiler<'a> {
     }
 }
 
-/// Returns the kind of a token for a step that waits for several: its source and its target. The kind of any other
+/// Returns the kind of a token for a step at which tokens meet: its source and its target. The kind of any other
 /// token is the name of its target.
 pub(crate) fn token_kind(from: &str, to: &str) -> String {
     format!("{from}>{to}")

@@ -9,7 +9,8 @@ use windlass_value::{Duration, ExpressionMode};
 
 use crate::codes;
 use crate::compiler::{NoetlCompiler, TemplateContext, TemplatePosition};
-use crate::form::{NoetlLoop, NoetlRule, NoetlStep, NoetlTask, RuleAction};
+use crate::failure_arcs::FailureWrites;
+use crate::form::{NoetlLoop, NoetlRule, NoetlStep, NoetlTask, RuleAction, StepJoin};
 use crate::key_support;
 use crate::retry::REASON;
 use crate::tools::TaskInputs;
@@ -40,7 +41,7 @@ impl StepForm {
 struct StepSpec {
     inclusive: Option<bool>,
     timeout: Option<Amount<Duration>>,
-    joins: bool,
+    join: StepJoin,
     admit: Option<ExprId>,
 }
 
@@ -105,14 +106,19 @@ impl<'a> NoetlCompiler<'a> {
         after.extend(set.and_then(|(_, writes)| self.set_task(writes, false)));
         after.extend(vars.and_then(|(_, writes)| self.set_task(writes, true)));
         self.context.position = TemplatePosition::Arc;
+        self.failure_writes = FailureWrites::collect(tasks.iter().chain(&after));
         let next = next.map(|next| self.next(next)).unwrap_or_default();
         let inclusive = next.inclusive.or(spec.inclusive).unwrap_or(false);
         self.unreachable_arcs(&next.arcs, inclusive);
+        if !tasks.is_empty() {
+            self.warn_blind_arcs(&next.arcs);
+        }
         Some(NoetlStep {
             name,
             span: node.span,
             guard,
-            joins: spec.joins,
+            form,
+            join: spec.join,
             timeout: spec.timeout,
             inclusive,
             looping: looped,
@@ -201,16 +207,7 @@ impl<'a> NoetlCompiler<'a> {
             ..StepSpec::default()
         };
         if let Some(join) = object.take("join") {
-            spec.joins = join.as_str() == Some("all");
-            if !spec.joins && join.as_str() != Some("none") {
-                let message = format!("`join` is {}", join.describe());
-                self.error(
-                    codes::BAD_VALUE,
-                    join.span,
-                    message,
-                    "`all` waits for a token of every arc that leads here",
-                );
-            }
+            spec.join = self.step_join(join);
         }
         if let Some(policy) = object.take("policy")
             && let Some(mut policy) = ObjectReader::read(policy, "`policy`", &mut self.diagnostics)
@@ -224,6 +221,20 @@ impl<'a> NoetlCompiler<'a> {
         }
         key_support::check_keys(self, object, &key_support::STEP_SPEC, "the `spec` of a step");
         spec
+    }
+
+    fn step_join(&mut self, node: &SyntaxNode) -> StepJoin {
+        match node.as_str() {
+            Some("all") => StepJoin::All,
+            Some("none") => StepJoin::None,
+            _ => {
+                let message = format!("`join` is {}", node.describe());
+                let hint =
+                    "`all` waits for a token of every step that leads here; with `none` each token runs the step";
+                self.error(codes::BAD_VALUE, node.span, message, hint);
+                StepJoin::Unset
+            }
+        }
     }
 
     fn old_step_keys(&mut self, object: &mut ObjectReader) {

@@ -167,6 +167,45 @@ async fn routes() {
     }
 }
 
+/// A condition that says nothing about the failure must not turn it into a success.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_step_takes_only_arcs_that_look_at_the_failure() {
+    const BREAKS: &str = "eval: [{else: {do: fail, set_ctx: {why: late}}}]";
+    for (arcs, expected) in [
+        ("[{step: a, when: \"{{ workload.mode == 'full' }}\"}]", "failed RuleFailed"),
+        ("[{step: a, when: '{{ true }}'}]", "failed RuleFailed"),
+        ("[{step: a, when: \"{{ workload.mode == 'full' }}\"}, {step: b, when: '{{ error is defined }}'}]", "b"),
+        ("[{step: a, when: \"{{ event.name == 'step.failed' and workload.mode == 'full' }}\"}]", "a"),
+        ("[{step: a, when: \"{{ outcome.status == 'error' }}\"}]", "a"),
+        ("[{step: a, when: \"{{ output.status == 'error' }}\"}]", "a"),
+        ("[{step: a, when: \"{{ output.status != 'ready' }}\"}]", "failed RuleFailed"),
+        ("[{step: a, when: '{{ output is none or output != 1 }}'}]", "failed RuleFailed"),
+        ("[{step: a, when: \"{{ ctx.why == 'late' }}\"}]", "a"),
+        ("[{step: a, when: \"{{ why == 'late' }}\"}]", "a"),
+        ("[{step: a, spec: {on: [failed]}}]", "a"),
+        ("[{step: a}, {step: b, spec: {on: [failed]}}]", "b"),
+        ("[{step: a, when: \"{{ workload.mode == 'full' }}\", spec: {on: [done, failed]}}]", "a"),
+        ("[{step: a, when: \"{{ error.code == 'RuleFailed' }}\", spec: {on: [done]}}]", "failed RuleFailed"),
+        ("[{step: a, when: \"{{ workload.mode == 'part' }}\", spec: {on: [failed]}}]", "failed RuleFailed"),
+    ] {
+        for mode in ["exclusive", "inclusive"] {
+            let text = format!(
+                "workload: {{mode: full}}\nworkflow: [{{step: start, spec: {{next_mode: {mode}}}, tool: {{kind: noop, {BREAKS}}}, next: {arcs}}}, {{step: a, tool: {{kind: noop, result: a}}}}, {{step: b, tool: {{kind: noop, result: b}}}}]\n"
+            );
+            let ran = run(&text, "{}").await;
+            assert_eq!(ran.output().trim_matches('"'), expected, "{mode} {arcs} {:?}", ran.report.error);
+        }
+    }
+}
+
+/// A rule that fails the step may set its result, and an arc may look at that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_arc_reads_the_result_that_a_failing_rule_sets() {
+    const TEXT: &str = "workflow: [{step: start, tool: {kind: noop, eval: [{else: {do: fail, set_prev: {reason: late}}}]}, next: [{step: a, when: \"{{ output.reason == 'late' }}\"}]}, {step: a, tool: {kind: noop, result: a}}]\n";
+    let ran = run(TEXT, "{}").await;
+    assert_eq!(ran.output(), r#""a""#, "{:?}", ran.report.error);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workloads() {
     const TEXT: &str = "workload: {a: {x: 1, y: 2}, b: 3}\nworkflow: [{step: start, tool: {kind: noop, result: ['{{ workload.a.x }}', '{{ a.y }}', '{{ b }}', '{{ workload.c | default(0) }}']}}]\n";

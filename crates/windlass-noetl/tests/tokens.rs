@@ -116,6 +116,60 @@ workflow:
     assert_eq!(run(TEXT, "{}").await.output(), "[[1,1],[2,2]]");
 }
 
+/// The branches of a v10 fan-out meet once, after the last has ended; one that ends on the way has arrived.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn branches_of_a_v10_playbook_meet_once() {
+    for (arc, guard, report, expected) in [
+        ("true", "true", "", r#"[["report"],[1,2]]"#),
+        ("false", "true", "", r#"[["report"],[1,null]]"#),
+        ("true", "false", "", r#"[["report"],[1,null]]"#),
+        ("true", "true", "spec: {join: none}, ", r#"[["report","report"],[1,2]]"#),
+    ] {
+        let text = format!(
+            "
+workflow:
+  - step: start
+    next: {{spec: {{mode: inclusive}}, arcs: [{{step: users}}, {{step: orders}}]}}
+  - step: users
+    tool: {{kind: noop, result: 1}}
+    next: {{arcs: [{{step: report, set: {{users: '{{{{ users }}}}'}}}}]}}
+  - step: orders
+    next: {{arcs: [{{step: slow, when: '{{{{ {arc} }}}}'}}]}}
+  - step: slow
+    spec: {{policy: {{admit: {{rules: [{{when: '{{{{ true }}}}', then: {{allow: {guard}}}}}]}}}}}}
+    tool: {{kind: python, code: x, input: {{gives: 2}}}}
+    next: {{arcs: [{{step: report, set: {{orders: '{{{{ slow }}}}'}}}}]}}
+  - {{step: report, {report}tool: {{kind: noop, result: ['{{{{ users | default(none) }}}}', '{{{{ slow | default(none) }}}}']}}}}
+"
+        );
+        let ran = run(&text, "{}").await;
+        let started = ran.events.iter().filter(|event| event.type_name() == "step.started");
+        let reports: Vec<Value> =
+            started.filter(|event| &*event.path == "report").map(|event| Value::from(&*event.path)).collect();
+        let output = to_json(&Value::list(vec![Value::list(reports), world::json(&ran.output())]));
+        assert_eq!(output, expected, "{:?}", ran.report.error);
+    }
+}
+
+/// `join: all` waits for every token, also if they come from one step.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_counts_tokens() {
+    const TEXT: &str = "
+workflow:
+  - step: start
+    spec: {next_mode: inclusive}
+    next: [{step: work, args: {x: 1}}, {step: work, args: {x: 2}}]
+  - step: work
+    tool: {kind: python, code: x, args: {gives: '{{ args.x }}'}}
+    next: [{step: end, args: {got: '{{ work }}'}}]
+  - step: end
+    spec: {join: all}
+    tool: {kind: noop, eval: [{else: {do: continue, set_ctx: {n: '{{ (ctx.n | default(0)) + 1 }}'}, set_prev: '{{ (ctx.n | default(0)) + 1 }}'}}]}
+";
+    let ran = run(TEXT, "{}").await;
+    assert_eq!(ran.output(), "1", "{:?}", ran.report.error);
+}
+
 /// A child run knows its parent and the root run; its definition has a name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child_runs_know_their_parent_and_trace() {

@@ -149,6 +149,13 @@ pub enum Join {
     Merged,
     /// All members of the fan-out that the tokens come from; fires once when it has closed.
     FanOut,
+    /// All tokens of one fan-out of arcs that reach the place; fires once none of them can still arrive, and the
+    /// payloads are merged in the order of the kinds, then of arrival. Tokens that end on the way count as arrived. A
+    /// net with such a place has no other joins.
+    Meeting {
+        /// There must be a token of each accepted kind.
+        needs_all: bool,
+    },
     /// One token for each of these, in this order, the same kind possibly more than once; the body sees a list of
     /// `{kind, payload}`.
     Each {

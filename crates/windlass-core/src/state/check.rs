@@ -85,7 +85,11 @@ impl State {
                 }
             }
             (NodeKind::Graph(graph), FrameBody::Graph(body)) => check_graph(id, graph, body),
-            (NodeKind::Net(net), FrameBody::Net(body)) => check_net(id, net, body),
+            (NodeKind::Net(net), FrameBody::Net(body)) => {
+                let regions = program.facts(frame.node).net_regions.as_ref().map_or(0, |regions| regions.count());
+                check_net(id, net, body)?;
+                check_activations(id, net, body, regions)
+            }
             (NodeKind::Branch(_), FrameBody::Branch { .. })
             | (NodeKind::Loop(_), FrameBody::Loop(_))
             | (NodeKind::Wait(_), FrameBody::Wait(_))
@@ -198,7 +202,7 @@ fn check_net(id: FrameId, net: &Net, body: &NetFrame) -> StateCheckResult {
     for (place, state) in net.places.iter().zip(&body.places) {
         let queues = match &place.join {
             Join::Each { needs, .. } => needs.len(),
-            Join::None | Join::All | Join::Merged | Join::FanOut => place.accepts.len(),
+            Join::None | Join::All | Join::Merged | Join::FanOut | Join::Meeting { .. } => place.accepts.len(),
         };
         let fits = state.held.len() == place.accepts.len() && state.sets.values().all(|set| set.len() == queues);
         if !fits {
@@ -209,6 +213,27 @@ fn check_net(id: FrameId, net: &Net, body: &NetFrame) -> StateCheckResult {
         }
     }
     Ok(())
+}
+
+/// Checks the activations of a net: their regions and places exist, and so do the activations of all tokens.
+fn check_activations(id: FrameId, net: &Net, body: &NetFrame, regions: usize) -> StateCheckResult {
+    for met in body.activations.values() {
+        if met.region as usize >= regions {
+            return Err(no_part(id, "region", met.region.into()));
+        }
+        let places = met.pending.keys().chain(met.held.keys());
+        if let Some(place) = places.into_iter().find(|place| **place as usize >= net.places.len()) {
+            return Err(no_part(id, "place", (*place).into()));
+        }
+    }
+    let queued = body.places.iter().flat_map(|place| &place.queue);
+    let held = body.activations.values().flat_map(|met| met.held.values().flatten());
+    let tokens = queued.chain(held).map(|token| &token.regions);
+    let mut tags = tokens.chain(body.firings.values().map(|firing| &firing.regions)).flatten();
+    match tags.find(|(_, activation)| !body.activations.contains_key(activation)) {
+        Some((_, activation)) => Err(no_part(id, "activation", *activation)),
+        None => Ok(()),
+    }
 }
 
 /// Returns true if following the parents of some entry never ends. Each entry is visited once.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{StoredValue, Timestamp, Value};
 
-use super::{FrameId, QuietSteps, ScopeId, TimerKey, WaitFrame};
+use super::{FanOut, FrameId, QuietSteps, RegionActivation, ScopeId, TimerKey, WaitFrame};
 use crate::plan::NodeId;
 use crate::{ErrorInfo, LoopEndReason, LoopSummary, PreviousAttempts, ResumeData, SentToken, Status};
 
@@ -444,6 +444,12 @@ pub struct NetFrame {
     pub next_fan_out: u64,
     /// Open work of each fan-out.
     pub fan_outs: BTreeMap<u64, FanOut>,
+    /// Activations of the net's regions, by number, with the tokens that meet in them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub activations: BTreeMap<u64, RegionActivation>,
+    /// The number of the activation that was made last.
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
+    pub next_activation: u64,
     /// The output of the body that ended last.
     pub last_output: Value,
     /// Always None: a failed net ends at once, and its error is in [`Frame::closing`]. Part of the encoding.
@@ -496,6 +502,9 @@ pub struct NetToken {
     /// missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<u64>,
+    /// The activation that it belongs to, of each region around its place.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub regions: BTreeMap<u32, u64>,
 }
 
 /// A running body of a place.
@@ -526,6 +535,9 @@ pub struct Firing {
     /// The order of its token; see [`NetToken::order`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<u64>,
+    /// The activations of its token; see [`NetToken::regions`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub regions: BTreeMap<u32, u64>,
     /// Whether the body holds a slot.
     #[serde(default, skip_serializing_if = "SlotState::has_slot")]
     pub slot_state: SlotState,
@@ -547,40 +559,4 @@ impl SlotState {
     pub(crate) fn has_slot(&self) -> bool {
         *self == SlotState::Running
     }
-}
-
-/// The tokens that one body has returned, and everything that results from them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct FanOut {
-    /// Its open work: tokens, bodies and inner fan-outs, and itself until all members are delivered. At 0 it closes.
-    pub open: u64,
-    /// The fan-outs around it, innermost last.
-    pub parent: Vec<u64>,
-    /// Tokens that joins hold for it: place, then members in arrival order.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub members: BTreeMap<u32, Vec<FanOutMember>>,
-    /// The place whose body created it, if that is needed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<u32>,
-    /// The order of the body that created it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub order: Vec<u64>,
-    /// The counts of the token that created it; see [`NetToken::handled`].
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub handled: BTreeMap<u32, u32>,
-}
-
-/// A token that a join holds for a fan-out.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct FanOutMember {
-    /// Which member of the fan-out it comes from.
-    pub at: u64,
-    /// The content of the token.
-    pub payload: Value,
-    /// The bodies, by slot, that it comes from.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub from: Vec<u64>,
-    /// The counts of the token; see [`NetToken::handled`].
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub handled: BTreeMap<u32, u32>,
 }

@@ -4,6 +4,7 @@
 //! all included. Only the reducer changes it; all other code only reads it.
 
 mod check;
+mod fan_out;
 mod fork;
 mod frame;
 mod mail;
@@ -17,11 +18,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
+pub use fan_out::{FanOut, FanOutMember, RegionActivation};
 pub use fork::{ForkOrigin, SetVariableError};
 pub use frame::{
-    BudgetUsage, ChildState, Closing, FanOut, FanOutMember, Firing, Frame, FrameBody, GraphFrame, ItemStorage,
-    LiveIteration, LoopFrame, LoopItems, LoopResults, NetFrame, NetToken, PendingWait, PipelineFrame, PlaceFrame,
-    SlotState, UsageAccount,
+    BudgetUsage, ChildState, Closing, Firing, Frame, FrameBody, GraphFrame, ItemStorage, LiveIteration, LoopFrame,
+    LoopItems, LoopResults, NetFrame, NetToken, PendingWait, PipelineFrame, PlaceFrame, SlotState, UsageAccount,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
 pub use quiet_steps::QuietSteps;

@@ -265,6 +265,7 @@ fn check_concurrency_limits(program: &Program, state: &State) {
             (NodeKind::Net(net), FrameBody::Net(body)) if frame.closing.is_none() => {
                 check_places(net, body);
                 check_fan_outs(body);
+                check_activations(body);
             }
             _ => {}
         }
@@ -314,14 +315,27 @@ fn check_fan_outs(body: &NetFrame) {
         let held = place.held.iter().chain(place.sets.values().flatten()).flatten();
         place.queue.iter().chain(held).map(|token| &token.lineage)
     });
+    let met = body.activations.values().flat_map(|met| met.held.values().flatten()).map(|token| &token.lineage);
     let firings = body.firings.values().map(|firing| &firing.lineage);
-    for lineage in queued.chain(firings).chain(body.fan_outs.values().map(|fan| &fan.parent)) {
+    for lineage in queued.chain(met).chain(firings).chain(body.fan_outs.values().map(|fan| &fan.parent)) {
         if let Some(fan) = lineage.last() {
             *open.entry(*fan).or_default() += 1;
         }
     }
     let counted: BTreeMap<u64, u64> = body.fan_outs.iter().map(|(fan, state)| (*fan, state.open)).collect();
     assert_eq!(counted, open, "a fan-out counts its work, and closes when there is none");
+}
+
+/// The counts of an activation match a recount, and one without tokens is gone.
+fn check_activations(body: &NetFrame) {
+    let queued = body.places.iter().flat_map(|place| &place.queue).map(|token| &token.regions);
+    let held = body.activations.values().flat_map(|met| met.held.values().flatten()).map(|token| &token.regions);
+    let mut live: BTreeMap<u64, u64> = BTreeMap::new();
+    for activation in queued.chain(held).chain(body.firings.values().map(|firing| &firing.regions)).flatten() {
+        *live.entry(*activation.1).or_default() += 1;
+    }
+    let counted: BTreeMap<u64, u64> = body.activations.iter().map(|(number, met)| (*number, met.live)).collect();
+    assert_eq!(counted, live, "an activation counts its tokens, and is over when there is none");
 }
 
 /// A run that has ended leaves nothing behind but its root scope.

@@ -640,6 +640,10 @@ impl PlanGenerator {
                 arcs[0].payload = Some(self.b.expr(r#"{"$var": "args"}"#));
             }
         }
+        if self.rng.chance(25) {
+            last.join = Join::Meeting { needs_all: self.rng.chance(50) };
+            first.fan_out_joins = None;
+        }
         let mut places = vec![first, left, right, last];
         places.iter_mut().for_each(|place| place.yields_slot = self.rng.chance(50));
         if handles {

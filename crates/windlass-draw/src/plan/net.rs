@@ -209,7 +209,7 @@ fn place_details(place: &Place, show_workers: bool) -> String {
     };
     let join = match &place.join {
         Join::None | Join::FanOut => String::new(),
-        Join::All | Join::Merged => format!(", joins {}", place.accepts.len()),
+        Join::All | Join::Merged | Join::Meeting { .. } => format!(", joins {}", place.accepts.len()),
         Join::Each { needs, key, surplus } => {
             let key = key.as_ref().map(|key| format!(" by {key}")).unwrap_or_default();
             let surplus = match surplus {
@@ -227,8 +227,8 @@ fn place_details(place: &Place, show_workers: bool) -> String {
 fn join_label(place: &Place, kind: &Arc<str>) -> String {
     match &place.join {
         Join::None => String::new(),
-        Join::All | Join::Merged => "one of each".to_owned(),
-        Join::FanOut => "all".to_owned(),
+        Join::All | Join::Merged | Join::Meeting { needs_all: true } => "one of each".to_owned(),
+        Join::FanOut | Join::Meeting { needs_all: false } => "all".to_owned(),
         Join::Each { needs, .. } => match needs.iter().filter(|need| *need == kind).count() {
             0 | 1 => "collect".to_owned(),
             several => format!("collect {several}"),

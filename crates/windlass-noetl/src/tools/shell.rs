@@ -9,8 +9,10 @@ use crate::compiler::NoetlCompiler;
 use crate::form::TaskWork;
 use crate::{codes, expr};
 
+mod nested;
 mod quoting;
 
+use nested::NestedProgram;
 use quoting::QuotingProblem;
 
 const PASSED: [&str; 5] = ["env", "cwd", "stdin", "shell", "argv"];
@@ -21,6 +23,9 @@ impl NoetlCompiler<'_> {
         let mut entries: Vec<(SpannedKey, SyntaxNode)> = Vec::new();
         for name in PASSED {
             if let Some((key, node)) = inputs.object.take_entry(name) {
+                if name == "argv" {
+                    self.check_argv(node);
+                }
                 entries.push((SpannedKey { text: name.to_owned(), span: key.span }, node.clone()));
             }
         }
@@ -61,16 +66,43 @@ impl NoetlCompiler<'_> {
         let first = values.len() + 1;
         let shell_text = quoting::quote_templates(source, first);
         let hint = "give it a name, `env: {X: \"{{ x }}\"}`, and write \"$X\" where it is used";
+        let mut reported = Vec::new();
         for remark in shell_text.remarks {
-            match remark {
-                QuotingProblem::Refused(message) => self.error(codes::NOT_SUPPORTED, node.span, message, hint),
-                QuotingProblem::Warning(message) => self.warning(codes::RAW_SQL, node.span, message, hint),
+            match &remark {
+                _ if reported.contains(&remark) => continue,
+                QuotingProblem::Refused(message) => self.error(codes::NOT_SUPPORTED, node.span, *message, hint),
+                QuotingProblem::Nested(program) => self.report_nested(*program, node.span),
             }
+            reported.push(remark);
         }
         for (index, template) in shell_text.templates.into_iter().enumerate() {
             let key = SpannedKey { text: format!("WINDLASS_VALUE_{}", first + index), span: node.span };
             values.push((key, text(template, node.span)));
         }
         text(expr::literal_text(&shell_text.out), node.span)
+    }
+
+    /// Reports a value that would run as code: refused in a shell's program, a warning in that of an interpreter.
+    fn report_nested(&mut self, program: NestedProgram, span: Span) {
+        match program {
+            NestedProgram::Shell | NestedProgram::Eval | NestedProgram::Remote => {
+                self.error(codes::NOT_SUPPORTED, span, program.message(), program.hint());
+            }
+            NestedProgram::Interpreter => self.warning(codes::RAW_SQL, span, program.message(), program.hint()),
+        }
+    }
+
+    /// Checks the words of `argv`, which no shell parses unless one of them is a shell.
+    fn check_argv(&mut self, node: &SyntaxNode) {
+        let mut words: Vec<String> = Vec::new();
+        for item in node.as_list().unwrap_or_default() {
+            let word = item.as_str().unwrap_or_default();
+            if expr::is_template(word)
+                && let Some(program) = nested::program_of_argument(&words)
+            {
+                self.report_nested(program, item.span);
+            }
+            words.push(word.to_owned());
+        }
     }
 }

@@ -61,8 +61,8 @@ fn places(plan: &Plan, net: &Net, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     for place in &net.places {
         let _ = write!(out, "{indent}place {}", place.name);
-        if place.join == Join::Merged {
-            let _ = write!(out, " joins {}", place.accepts.join(", "));
+        if let Join::Meeting { needs_all } = place.join {
+            let _ = write!(out, " {} {}", if needs_all { "joins" } else { "meets" }, place.accepts.join(", "));
         }
         if let Some(guard) = place.guard {
             let _ = write!(out, " if {}", expression(plan, guard));

@@ -1,5 +1,6 @@
 //! Templates in a shell text: a value is quoted as its position requires.
 
+use super::nested::{CommandTracker, FedProgram, NestedProgram};
 use crate::expr;
 
 const STATEMENT: &str = "`{% … %}` and `{# … #}` are not evaluated in a command";
@@ -8,7 +9,8 @@ const STATEMENT: &str = "`{% … %}` and `{# … #}` are not evaluated in a comm
 #[derive(Debug, PartialEq)]
 pub(super) enum QuotingProblem {
     Refused(&'static str),
-    Warning(&'static str),
+    /// A value would become a part of a program.
+    Nested(NestedProgram),
 }
 
 #[derive(Default)]
@@ -21,12 +23,15 @@ pub(super) struct ShellText<'s> {
     open: Vec<char>,
     /// Here-documents whose text begins on the next line.
     documents: Vec<HereDocument<'s>>,
+    commands: CommandTracker,
 }
 
 struct HereDocument<'s> {
     end: &'s str,
     is_literal: bool,
     tabs: bool,
+    /// The parser of its text, if it is a program.
+    program: Option<NestedProgram>,
 }
 
 /// Replaces the templates of a shell text by variables; `first` is the number of the first variable.
@@ -37,6 +42,7 @@ pub(super) fn quote_templates(source: &str, first: usize) -> ShellText<'_> {
         let length = shell_text.take(rest, letter, first);
         rest = &rest[length..];
     }
+    shell_text.end_command(false);
     shell_text
 }
 
@@ -62,10 +68,15 @@ impl<'s> ShellText<'s> {
             return self.copy(rest, 2);
         }
         if letter == '\n' && !quoted && !self.documents.is_empty() {
+            self.end_command(false);
             return self.copy(rest, 1) + self.texts(&rest[1..], first);
         }
         if !quoted && rest.starts_with("<<") {
-            let length = if rest.starts_with("<<<") { 3 } else { self.document(rest) };
+            let is_text = rest.starts_with("<<<");
+            let length = if is_text { 3 } else { self.document(rest) };
+            if is_text {
+                self.commands.redirect(true);
+            }
             return self.copy(rest, length);
         }
         let length = self.step(rest, letter, top);
@@ -80,35 +91,74 @@ impl<'s> ShellText<'s> {
     /// Advances over quotes and brackets.
     fn step(&mut self, rest: &str, letter: char, top: Option<char>) -> usize {
         match (top, letter) {
-            (Some('\''), '\'') | (Some('$'), '\'') | (Some('"'), '"') | (Some('`'), '`') | (Some('('), ')') => {
+            (Some('\''), '\'') | (Some('$'), '\'') | (Some('"'), '"') => _ = self.open.pop(),
+            (Some('`'), '`') | (Some('('), ')') => {
                 self.open.pop();
+                let ended = self.commands.close(self.documents.len());
+                self.check_fed(ended);
             }
-            (Some('\''), _) => {}
-            (_, '\\') => return 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
-            (Some('$'), _) => {}
+            (Some('\''), _) => self.commands.letter(letter),
+            (_, '\\') => {
+                let escaped = rest[1..].chars().next();
+                escaped.filter(|letter| *letter != '\n').into_iter().for_each(|letter| self.commands.letter(letter));
+                return 1 + escaped.map_or(0, char::len_utf8);
+            }
+            (Some('$'), _) => self.commands.letter(letter),
             (_, '$') if rest.starts_with("$(") => {
-                self.open.push('(');
+                self.open_command('(');
                 return 2;
             }
-            (_, '`') => self.open.push('`'),
-            (Some('"'), _) => {}
+            (_, '`') => self.open_command('`'),
+            (Some('"'), _) => self.commands.letter(letter),
             (_, '$') if rest.starts_with("$'") => {
                 self.open.push('$');
+                self.commands.quote();
                 return 2;
             }
-            (_, '\'' | '"' | '(') => self.open.push(letter),
-            _ => {}
+            (_, '\'' | '"') => {
+                self.open.push(letter);
+                self.commands.quote();
+            }
+            (_, '(') => self.open_command('('),
+            (_, letter) => self.plain_letter(rest, letter),
         }
         letter.len_utf8()
     }
 
+    fn open_command(&mut self, bracket: char) {
+        self.open.push(bracket);
+        self.commands.open(self.documents.len());
+    }
+
+    /// Follows a letter outside of quotes.
+    fn plain_letter(&mut self, rest: &str, letter: char) {
+        match letter {
+            ' ' | '\t' | '\r' => self.commands.end_word(),
+            '<' | '>' => self.commands.redirect(false),
+            '&' if self.out.ends_with('>') || rest.starts_with("&>") => {}
+            '|' => self.end_command(!rest.starts_with("||") && !self.out.ends_with('|')),
+            '\n' | ';' | '&' | ')' => self.end_command(false),
+            _ => self.commands.letter(letter),
+        }
+    }
+
+    fn end_command(&mut self, pipes: bool) {
+        let ended = self.commands.end_command(self.documents.len(), pipes);
+        self.check_fed(ended);
+    }
+
+    /// Checks a command that runs what the commands before it write.
+    fn check_fed(&mut self, ended: Option<FedProgram>) {
+        let Some(FedProgram { has_template, first_document, program }) = ended else { return };
+        if has_template {
+            self.remarks.push(QuotingProblem::Nested(program));
+        }
+        self.documents.iter_mut().skip(first_document).for_each(|document| document.program = Some(program));
+    }
+
     /// Inserts a variable in place of a template. Single quotes are closed around it.
     fn insert_variable(&mut self, template: &'s str, top: Option<char>, first: usize) {
-        let line = self.out.rsplit('\n').next().unwrap_or_default();
-        if line.split([' ', ';', '&', '|', '(']).any(|word| word == "eval") || line.contains("sh -c ") {
-            self.remarks
-                .push(QuotingProblem::Warning("this value becomes part of a program: the shell parses it again"));
-        }
+        self.remarks.extend(self.commands.template().map(QuotingProblem::Nested));
         let name = self.variable(template, first);
         match top {
             Some('\'') => self.out.push_str(&format!("'\"{name}\"'")),
@@ -135,7 +185,8 @@ impl<'s> ShellText<'s> {
         if !end.starts_with(|c: char| c.is_alphabetic() || c == '_') {
             return 2;
         }
-        self.documents.push(HereDocument { end, is_literal: end.len() < word.len(), tabs });
+        let program = self.commands.document_program();
+        self.documents.push(HereDocument { end, is_literal: end.len() < word.len(), tabs, program });
         rest.len() - after.len() + (after.len() - after.trim_start_matches([' ', '\t']).len()) + word.len()
     }
 
@@ -160,6 +211,7 @@ impl<'s> ShellText<'s> {
                                 let message = "a template cannot be used in a here-document with a quoted delimiter";
                                 self.remarks.push(QuotingProblem::Refused(message));
                             }
+                            self.remarks.extend(document.program.map(QuotingProblem::Nested));
                             let name = self.variable(&part[..length], first);
                             self.out.push_str(&name);
                             length

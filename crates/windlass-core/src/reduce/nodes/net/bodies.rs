@@ -74,6 +74,7 @@ impl<'a> Reducer<'a> {
                         let from = if net.publishes_slots { vec![slot] } else { Vec::new() };
                         self.deliver(id, NetToken { from, ..failed }, false)?;
                         self.work_done(id, &firing.lineage)?;
+                        self.leave_regions(id, net, firing.place as usize, &firing.regions)?;
                         self.schedule_fire(id);
                     }
                     Err(error) => self.fail_net(id, error)?,
@@ -82,6 +83,7 @@ impl<'a> Reducer<'a> {
             Ok(tokens) => {
                 self.emit(id, net, slot, &firing, tokens)?;
                 self.work_done(id, &firing.lineage)?;
+                self.leave_regions(id, net, firing.place as usize, &firing.regions)?;
                 self.schedule_fire(id);
             }
         }
@@ -198,8 +200,8 @@ impl<'a> Reducer<'a> {
             }
             let EmittedToken { kind, payload, to, .. } = token;
             let from = if net.publishes_slots { vec![slot] } else { Vec::new() };
-            let handled = firing.handled.clone();
-            self.deliver(id, NetToken { kind, payload, lineage, to, from, handled, order }, left > 0)?;
+            let (handled, regions) = (firing.handled.clone(), firing.regions.clone());
+            self.deliver(id, NetToken { kind, payload, lineage, to, from, handled, order, regions }, left > 0)?;
         }
         if fans_out {
             self.work_done(id, &inner)?;
@@ -264,6 +266,7 @@ fn failure_token(
         from: Vec::new(),
         handled,
         order: firing.order.clone(),
+        regions: firing.regions.clone(),
     })
 }
 

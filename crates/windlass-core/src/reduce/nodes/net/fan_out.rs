@@ -9,6 +9,7 @@
 //! Less open work than none is impossible and a fault. *Ignored* is legitimate: tokens may outlive the fan-out they
 //! come from.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use windlass_value::Value;
@@ -91,6 +92,7 @@ impl Reducer<'_> {
                 from,
                 handled,
                 to: None,
+                regions: BTreeMap::new(),
             };
             open_work(self.net_frame_mut(id)?, &closed.parent);
             self.enqueue(id, net, at as usize, token)?;

@@ -5,6 +5,7 @@
 //! | none | queued |
 //! | all, merged | held; combined and queued with the last kind that was missing |
 //! | each | held in the set of its key; combined and queued with the last of the set; a surplus token is held, dropped, or fails the net |
+//! | meeting | held; see `meetings` |
 //! | fan-out | collected by the innermost fan-out that closes here; queued alone, if there is none |
 //!
 //! A place, a queue of a join or a fan-out that the net does not have is impossible and a fault.
@@ -34,8 +35,10 @@ impl Reducer<'_> {
         match &net.places[at].join {
             Join::None => {
                 self.add_open_work(id, &token.lineage)?;
+                self.enter_regions(id, at, &mut token)?;
                 self.enqueue(id, net, at, token)
             }
+            Join::Meeting { .. } => self.hold_for_meeting(id, net, at, token),
             Join::All | Join::Merged => self.hold_for_all(id, net, at, token),
             Join::Each { needs, key, surplus } => {
                 let join = EachJoin { needs, key: key.as_ref(), surplus: *surplus };
@@ -148,7 +151,7 @@ impl Reducer<'_> {
     }
 
     /// Combines several tokens into one: one piece of work replaces several.
-    fn join(
+    pub(super) fn join(
         &mut self,
         id: FrameId,
         net: &Net,
@@ -160,7 +163,8 @@ impl Reducer<'_> {
         let from = parts.iter().flat_map(|token| token.from.iter().copied()).collect();
         let handled = parts.iter().fold(BTreeMap::new(), |all, token| max_handled(all, &token.handled));
         let lineages: Vec<Vec<u64>> = parts.iter().map(|token| token.lineage.clone()).collect();
-        let token = NetToken { kind, from, handled, ..joined(parts) };
+        let mut token = NetToken { kind, from, handled, ..joined(parts) };
+        self.enter_regions(id, at, &mut token)?;
         self.add_open_work(id, &token.lineage)?;
         self.enqueue(id, net, at, token)?;
         lineages.iter().try_for_each(|lineage| self.work_done(id, lineage))
@@ -240,7 +244,7 @@ struct EachJoin<'p> {
 fn key_name(place: &Place) -> Option<&Arc<str>> {
     match &place.join {
         Join::Each { key, .. } => key.as_ref(),
-        Join::None | Join::All | Join::Merged | Join::FanOut => None,
+        Join::None | Join::All | Join::Merged | Join::FanOut | Join::Meeting { .. } => None,
     }
 }
 
@@ -260,7 +264,7 @@ pub(super) fn max_handled(mut all: BTreeMap<u32, u32>, more: &BTreeMap<u32, u32>
 }
 
 /// Merges two objects key by key; a value that is not an object replaces the other.
-fn merge_shallow(under: Value, over: Value) -> Value {
+pub(super) fn merge_shallow(under: Value, over: Value) -> Value {
     match (under.as_map(), over.as_map()) {
         (Some(below), Some(above)) => {
             let mut all = below.clone();

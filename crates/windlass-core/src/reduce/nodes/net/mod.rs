@@ -4,7 +4,7 @@
 //! bodies concurrently; further tokens wait in order. Every body runs in its own scope, which holds the token as
 //! `args`.
 //!
-//! `joins`: how tokens are combined. `bodies`: a body's end and the tokens it emits. `fan_out`: open work. `slots`:
+//! `joins`, `meetings`: how tokens are combined. `bodies`: a body's end and the tokens it emits. `fan_out`: open work. `slots`:
 //! slots of a place. `quiescence`: the state in which nothing is left to do.
 //!
 //! | state | token | fire | body ends | close |
@@ -20,6 +20,7 @@
 mod bodies;
 mod fan_out;
 mod joins;
+mod meetings;
 mod quiescence;
 mod slots;
 
@@ -239,6 +240,7 @@ impl<'a> Reducer<'a> {
             false => {
                 self.record_skipped(id, place.body, "GuardFalse")?;
                 self.work_done(id, &token.lineage)?;
+                self.leave_regions(id, net, at, &token.regions)?;
             }
         }
         self.schedule_fire(id);
@@ -272,6 +274,7 @@ impl<'a> Reducer<'a> {
             worker,
             sends: Vec::new(),
             order: token.order,
+            regions: token.regions,
             slot_state: Default::default(),
         };
         self.net_frame_mut(id)?.firings.insert(slot, Box::new(firing));

@@ -3,6 +3,7 @@
 //! | end condition | no join holds tokens | a join holds tokens |
 //! |---|---|---|
 //! | any, while a body has not ended | continues | continues |
+//! | any, while meetings wait only for each other | – | the first of them takes place |
 //! | when quiescent | succeeded, with the output of the last body | failed: a hang |
 //! | at a kind that events from outside could still lead to, directly or indirectly | continues | continues |
 //! | at a kind that can no longer occur | failed: a hang | failed: a hang |
@@ -10,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::meetings::{held_meetings, missing_kinds};
 use crate::plan::{FAILED_KIND, Join, Net, NetEnd, Place};
 use crate::reduce::Reducer;
 use crate::reduce::fault::FaultResult;
@@ -54,13 +56,21 @@ impl Reducer<'_> {
         if !body.firings.is_empty() {
             return Ok(());
         }
+        if self.release_meeting(id, net)? {
+            self.schedule_fire(id);
+            return Ok(());
+        }
+        let (_, body) = self.net_frame(id)?;
         let joins = net.places.iter().zip(&body.places);
         let held: Vec<(&Place, &PlaceFrame)> = joins.filter(|(_, state)| holds_tokens(state)).collect();
         match &net.end {
-            NetEnd::Quiet if held.is_empty() => {
-                let output = body.last_output.clone();
-                self.end_net(id, Status::Succeeded, output, None)
-            }
+            NetEnd::Quiet if held.is_empty() => match self.meeting_error(id, net, body) {
+                Some(error) => self.fail_net(id, error),
+                None => {
+                    let output = body.last_output.clone();
+                    self.end_net(id, Status::Succeeded, output, None)
+                }
+            },
             NetEnd::Stop(kind) if net.publishes_slots && is_reachable(net, body, kind) => Ok(()),
             NetEnd::Quiet | NetEnd::Stop(_) if net.publishes_slots => {
                 let error = self.program.plan.apply_hint(hang_error(net, body, &held));
@@ -88,6 +98,20 @@ impl Reducer<'_> {
     }
 }
 
+impl Reducer<'_> {
+    /// Returns the error of a net in which a meeting waits for a token that can no longer come.
+    fn meeting_error(&self, id: FrameId, net: &Net, body: &NetFrame) -> Option<ErrorInfo> {
+        let (_, at, held) = held_meetings(body).next()?;
+        let place = net.places.get(at as usize)?;
+        let sender = |kind: &Arc<str>| senders(net, kind).unwrap_or_else(|| quoted(kind));
+        let missing: Vec<String> = missing_kinds(net, at, held).map(sender).collect();
+        let message =
+            format!("nothing is left to do, and `{}` waits for a token of {}", place.name, missing.join(", "));
+        let error = self.program.plan.apply_hint(ErrorInfo::new("Hang", "hang", message));
+        Some(ErrorInfo { path: self.child_path(id, place.body), ..error })
+    }
+}
+
 fn holds_tokens(state: &PlaceFrame) -> bool {
     !state.sets.is_empty() || state.held.iter().any(|held| !held.is_empty())
 }
@@ -96,7 +120,7 @@ fn holds_tokens(state: &PlaceFrame) -> bool {
 fn describe_join_wait(net: &Net, place: &Place, state: &PlaceFrame) -> String {
     let (needs, key) = match &place.join {
         Join::Each { needs, key, .. } => (needs, key),
-        Join::None | Join::All | Join::Merged | Join::FanOut => {
+        Join::None | Join::All | Join::Merged | Join::FanOut | Join::Meeting { .. } => {
             let missing = place.accepts.iter().zip(&state.held).filter(|(_, held)| held.is_empty());
             let from: Vec<String> =
                 missing.map(|(kind, _)| senders(net, kind).unwrap_or_else(|| quoted(kind))).collect();
@@ -221,6 +245,12 @@ impl ReachableKinds<'_> {
         let (place, state) = (&self.net.places[at], &self.body.places[at]);
         let is_available = |kind: &Arc<str>| self.kinds.contains(&**kind);
         match &place.join {
+            Join::Meeting { needs_all: false } => place.accepts.iter().any(is_available),
+            Join::Meeting { needs_all: true } => {
+                let mut held = held_meetings(self.body).filter(|(_, place, _)| *place as usize == at);
+                place.accepts.iter().all(is_available)
+                    || held.any(|(_, place, held)| missing_kinds(self.net, place, held).all(is_available))
+            }
             Join::None => place.accepts.iter().any(is_available),
             Join::All | Join::Merged => {
                 place.accepts.iter().zip(&state.held).all(|(kind, held)| !held.is_empty() || is_available(kind))
