@@ -74,7 +74,7 @@ pub(crate) const TASK_KINDS: &[TaskKind] = &[
         fields: &[
             ("code", "the code: it sets `result`, returns it, or defines `main`"),
             ("input", "variables of the code; also `args`"),
-            ("libs", "{name: module}"),
+            ("libs", "{name: module}, or {name: {from, import}}"),
             ("timeout", "seconds, or PT30S"),
         ],
         returns: "the result",
