@@ -102,6 +102,8 @@ pub(crate) struct DeclaredNames {
     /// By step: labels, `vars`, bare names, and the variables of its iterations.
     pub step: BTreeMap<String, BTreeSet<String>>,
     pub iteration: BTreeMap<String, BTreeSet<String>>,
+    /// By step: the labels of its tasks.
+    pub labels: BTreeMap<String, BTreeSet<String>>,
     /// By step: the names that arcs and `input` pass; `None` if some arc computes them.
     pub args: BTreeMap<String, Option<BTreeSet<String>>>,
 }

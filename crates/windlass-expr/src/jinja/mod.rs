@@ -28,6 +28,7 @@ mod session;
 mod source;
 mod sql;
 mod tables;
+mod task_results;
 mod text;
 mod truth;
 

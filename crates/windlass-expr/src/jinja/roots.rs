@@ -10,7 +10,10 @@
 //! - `_loop.index`, `_loop.count`, `loop_index`, `execution_id` (`job.uuid`), `parent_execution_id`, `trace_id`,
 //!   `catalog_id`, `payload`.
 //! - Any other name, in this order: the iteration's variables and its item, values that the step's tasks wrote under
-//!   their labels, `args`, `ctx`, the results of steps that have ended, `workload`.
+//!   their labels, `args`, `ctx`, the results of steps, `workload`. The result of a step is the latest one: inside the
+//!   step that of its last task, if one has ended.
+//! - `fetch.results.page` and, inside the step, `results.page` is the result of the task `page`, if the step's own
+//!   result has no `results`.
 
 use std::sync::Arc;
 
@@ -18,6 +21,7 @@ use windlass_value::{EvalScope, Level, Map, Value};
 
 use super::outcome;
 
+use super::task_results::{is_task_results, own_result};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum PathRoot {
     Workload,
@@ -51,6 +55,8 @@ pub(super) enum PathRoot {
     /// `args`
     Input,
     /// A name that the position of the expression defines.
+    /// `results`: the results of the step's tasks that have ended, by label.
+    TaskResults,
     Local,
     Name,
 }
@@ -78,6 +84,7 @@ impl PathRoot {
             "output_select" => PathRoot::Selected,
             "input" => PathRoot::Input,
             "outcome" | "args" | "event" | "_status" | "_prev" | "_task" | "_attempt" | "_visit" => PathRoot::Local,
+            "results" | "_results" => PathRoot::TaskResults,
             _ => PathRoot::Name,
         }
     }
@@ -166,6 +173,7 @@ pub(super) fn root_value(
         }
         (PathRoot::Input, _) => whole(args(scope).or_else(|| lookup_bare_name(name, scope))),
         (PathRoot::Local, Some("error")) if name == "outcome" => outcome::part("error", scope),
+        (PathRoot::TaskResults, _) => whole(lookup_bare_name(name, scope)),
         (PathRoot::Local, _) => {
             whole(scope.local(name.strip_prefix('_').filter(|_| name == "_status").unwrap_or(name)))
                 .or_else(|| whole(lookup_bare_name(name, scope)))
@@ -191,7 +199,8 @@ const INTERNAL: [&str; 3] = ["_last", "_meta", "_pages"];
 
 /// Returns the variables of a level, without the internal ones.
 fn variables(level: Level, scope: &dyn EvalScope) -> impl Iterator<Item = (Arc<str>, Value)> {
-    scope.variables(level).into_iter().filter(|(name, _)| !INTERNAL.contains(&&**name))
+    let internal = |name: &str| INTERNAL.contains(&name) || is_task_results(name);
+    scope.variables(level).into_iter().filter(move |(name, _)| !internal(name))
 }
 
 /// Returns the names that can be used here, for messages.
@@ -226,6 +235,7 @@ fn lookup_bare_name(name: &str, scope: &dyn EvalScope) -> Option<Value> {
         .or_else(|| args(scope).as_ref().and_then(|args| args.get(name)).cloned())
         .or_else(|| scope.variable(Level::Run, name))
         .or_else(|| scope.node(name).map(|node| node.output))
+        .or_else(|| own_result(name, scope))
         .or_else(|| workload(name, scope))
         // The status that a loop reports for its iteration, available while it creates that iteration's entry.
         .or_else(|| (name == "status").then(|| scope.local(name)).flatten())
