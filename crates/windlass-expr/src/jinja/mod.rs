@@ -38,7 +38,7 @@ use windlass_value::{
 };
 
 pub use source::{JinjaReference, references};
-pub use sql::{SqlLoop, SqlParam, SqlStatement, split_sql};
+pub use sql::{NameQuote, SqlLoop, SqlParam, SqlStatement, split_sql};
 
 use engine::JinjaProgram;
 use path::JinjaPath;
