@@ -124,6 +124,7 @@ impl EvalScope for TestScope {
             loop_started_at: NOW,
             item_name: None,
             count: iteration.get("count").and_then(Value::as_int).map(|count| count as u64),
+            concurrent: false,
         })
     }
 

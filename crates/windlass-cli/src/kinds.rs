@@ -27,7 +27,7 @@ pub(crate) const TASK_KINDS: &[TaskKind] = &[
         name: "duckdb",
         what: "Runs SQL over DuckDB, in programs that are built with it.",
         fields: &[("database", "the file; default: in memory; also `db_path`, `db`"), SQL[0], SQL[1]],
-        returns: "{rows, rowcount, columns, command_0, …}",
+        returns: "{rows, row_count (rowcount), columns, command_0, …}",
     },
     TaskKind {
         name: "http",
@@ -66,7 +66,7 @@ pub(crate) const TASK_KINDS: &[TaskKind] = &[
         name: "postgres",
         what: "Runs SQL over Postgres, all statements of a task in one transaction.",
         fields: &[("auth", "the alias of a credential, default `postgres`"), SQL[0], SQL[1]],
-        returns: "{rows, rowcount, columns, command_0, …}",
+        returns: "{rows, row_count (rowcount), columns, command_0, …}",
     },
     TaskKind {
         name: "python",
@@ -74,7 +74,7 @@ pub(crate) const TASK_KINDS: &[TaskKind] = &[
         fields: &[
             ("code", "the code: it sets `result`, returns it, or defines `main`"),
             ("input", "variables of the code; also `args`"),
-            ("libs", "{name: module}"),
+            ("libs", "{name: module}, or {name: {from, import}}"),
             ("timeout", "seconds, or PT30S"),
         ],
         returns: "the result",
@@ -105,7 +105,7 @@ pub(crate) const TASK_KINDS: &[TaskKind] = &[
         name: "sqlite",
         what: "Runs SQL over a SQLite file, all statements of a task in one transaction.",
         fields: &[("database", "the file; also `db_path`, `db`"), SQL[0], SQL[1]],
-        returns: "{rows, rowcount, columns, command_0, …}",
+        returns: "{rows, row_count (rowcount), columns, command_0, …}",
     },
     TaskKind {
         name: "workbook",

@@ -92,6 +92,15 @@ impl Program {
         self.plan.node(id)
     }
 
+    /// Returns the name of the innermost node around this one that the author wrote, or its own.
+    pub(crate) fn visible_name(&self, id: NodeId) -> &Arc<str> {
+        let mut node = self.node(id);
+        while let (true, Some(parent)) = (node.hidden, node.parent) {
+            node = self.node(parent);
+        }
+        &node.name
+    }
+
     /// Returns true if the run's output is redacted. A definition that declares no outputs returns the root's output,
     /// so it is redacted if anything inside is.
     pub fn redacts_output(&self) -> bool {

@@ -111,6 +111,7 @@ impl EvalScope for TestScope {
             loop_started_at: NOW,
             item_name: None,
             count: None,
+            concurrent: false,
         })
     }
 

@@ -138,6 +138,7 @@ impl EvalScope for TestScope {
             loop_started_at: NOW,
             item_name: Some("endpoint".into()),
             count: Some(4),
+            concurrent: false,
         })
     }
 

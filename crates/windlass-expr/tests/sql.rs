@@ -2,7 +2,7 @@
 //! separated by ` ;; `, or `text => error: part of the message`. `\n` in a text is a line break; `raw` at the end
 //! means that the statement contains raw text, `each` that it runs for every item.
 
-use windlass_expr::jinja::{JinjaLanguage, SqlStatement, split_sql};
+use windlass_expr::jinja::{JinjaLanguage, NameQuote, SqlStatement, split_sql};
 use windlass_value::{ExpressionMode, Language, Value};
 
 fn render(statement: &SqlStatement) -> String {
@@ -23,7 +23,7 @@ fn cases() {
         let (source, expected) = line.rsplit_once(" => ").unwrap_or_else(|| panic!("line {}", number + 1));
         count += 1;
         let source = source.replace("\\n", "\n");
-        let actual = match split_sql(&source) {
+        let actual = match split_sql(&source, NameQuote::Double) {
             Ok(statements) => {
                 for statement in &statements {
                     let tree: Vec<Value> =
@@ -54,13 +54,18 @@ fn cases() {
     assert!(count >= 60, "{count}");
 }
 
-/// Whatever the text, a template's value never becomes part of the statement, unless it is marked as raw.
+/// Whatever the text, a template's value never becomes part of the statement, unless it is marked as raw or is a
+/// checked name.
 #[test]
 fn no_template_stays_in_the_text_and_nothing_panics() {
     let parts = [
         "{{ x }}",
         "{{ x | raw }}",
+        "{{ x | identifier(['a']) }}",
         "{{ 'a' }}",
+        " ORDER BY ",
+        "SELECT ",
+        " FROM ",
         "'",
         "''",
         "\"",
@@ -98,12 +103,16 @@ fn no_template_stays_in_the_text_and_nothing_panics() {
     let mut good = 0;
     for _ in 0..40_000 {
         let text: String = (0..1 + next(9)).map(|_| parts[next(parts.len())]).collect();
-        match split_sql(&text) {
+        match split_sql(&text, NameQuote::Double) {
             Ok(statements) => {
                 good += 1;
                 let raws: usize = statements.iter().map(|one| one.raw.len()).sum();
                 let left: usize = statements.iter().map(|one| one.sql.matches("{{ (x) | string }}").count()).sum();
                 assert_eq!(raws, left, "{text:?} {statements:?}");
+                let names: usize = statements.iter().map(|one| one.names.len()).sum();
+                let name = "{{ (x) | identifier(['a']) }}";
+                let left: usize = statements.iter().map(|one| one.sql.matches(name).count()).sum();
+                assert_eq!(names, left, "{text:?} {statements:?}");
                 for statement in &statements {
                     assert!(!statement.sql.contains("{{ x"), "{text:?}");
                     for number in 1..=statement.params.len() {

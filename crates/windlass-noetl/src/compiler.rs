@@ -105,6 +105,10 @@ pub(crate) struct DeclaredNames {
     /// By step: labels, `vars`, bare names, and the variables of its iterations.
     pub step: BTreeMap<String, BTreeSet<String>>,
     pub iteration: BTreeMap<String, BTreeSet<String>>,
+    /// By step and name: the scope, `iter` or `vars`, under which concurrent iterations write a variable.
+    pub iteration_scopes: BTreeMap<(String, String), &'static str>,
+    /// By step: the labels of its tasks.
+    pub labels: BTreeMap<String, BTreeSet<String>>,
     /// By step: the names that arcs and `input` pass; `None` if some arc computes them.
     pub args: BTreeMap<String, Option<BTreeSet<String>>>,
 }

@@ -21,22 +21,27 @@ use crate::playbook::token_kind;
 use crate::policy::always_matches;
 
 /// Data shared by the tasks of one pipeline.
-struct PipelineContext<'s> {
-    step: &'s str,
+pub(crate) struct PipelineContext<'s> {
+    pub step: &'s str,
     node: NodeId,
     /// The level of the pipeline's own variables.
-    own: Level,
+    pub own: Level,
     /// Names that templates of the step read. The result of a labelled task is stored only if its label is among them.
     read: &'s BTreeSet<String>,
     labels: BTreeMap<Arc<str>, u32>,
+    /// Templates read results of the tasks by label through the step: `fetch.results.page`.
+    keeps_results: bool,
     /// The target of a break; `None` ends the pipeline.
     after: Option<u32>,
 }
 
 impl NoetlCompiler<'_> {
     pub(crate) fn place(&mut self, step: NoetlStep, root: NodeId, joins: &Meetings) -> Place {
-        let NoetlStep { name, span, guard, timeout, inclusive, looping, tasks, after, arcs, .. } = step;
+        let NoetlStep { name, span, guard, timeout, inclusive, looping, tasks, mut after, arcs, .. } = step;
         let loops = looping.is_some();
+        if !loops && self.is_read_elsewhere(&name) {
+            after.push(self.task_results_task(&name, span));
+        }
         let wrapped = loops && !after.is_empty();
         let label = step_label(&tasks, loops);
         let body = self.node(&name, label, root, span);
@@ -150,7 +155,8 @@ impl NoetlCompiler<'_> {
         let (begun, count) = (first.len() as u32, tasks.len() as u32);
         let label = |(index, task): (usize, &NoetlTask)| (task.label.clone(), begun + index as u32);
         let labels = tasks.iter().enumerate().map(label).collect();
-        let mut pipeline = PipelineContext { step, node: id, own, read: &read, labels, after: None };
+        let keeps_results = self.reads_task_results(step, own);
+        let mut pipeline = PipelineContext { step, node: id, own, read: &read, labels, keeps_results, after: None };
         pipeline.after = (!after.is_empty()).then_some(begun + count);
         let mut made = first;
         for task in tasks {
@@ -159,14 +165,9 @@ impl NoetlCompiler<'_> {
             made.push(task);
         }
         pipeline.after = None;
-        let keeps = read.contains(step) && after.iter().any(|task| !task.selects);
         let (selecting, after): (Vec<NoetlTask>, Vec<NoetlTask>) = after.into_iter().partition(|task| task.selects);
         for task in selecting {
             made.push(self.plan_task(task, made.len() as u32, &pipeline));
-        }
-        if keeps {
-            let kept = self.store_under_step_name(&after, step);
-            made.push(kept);
         }
         for task in after {
             let at = made.len() as u32;
@@ -178,22 +179,6 @@ impl NoetlCompiler<'_> {
             made.push(PlanTask::new(Action::Evaluate(nothing)));
         }
         self.plan.nodes[id.0 as usize].kind = NodeKind::Pipeline(Pipeline { tasks: made });
-    }
-
-    /// Stores the result under the step's name for the step's own `set`, since the step has not ended yet.
-    fn store_under_step_name(&mut self, after: &[NoetlTask], step: &str) -> PlanTask {
-        let span = after.first().map_or(Span::at(0), |task| task.span);
-        let value = self.synthetic_template("{{ _prev }}", ExpressionMode::Value, span);
-        let result = self.synthetic_template("{{ outcome.result }}", ExpressionMode::Value, span);
-        let write = VariableUpdate {
-            ignores_input: true,
-            hidden: true,
-            ..VariableUpdate::new(Level::Step, step, WriteOp::Set, Some(result))
-        };
-        let mut rule = PlanRule::new(Directive::Continue);
-        rule.writes.push(write);
-        let task = PlanTask::new(Action::Evaluate(value));
-        PlanTask { label: "result".into(), hidden: true, rules: vec![rule], ..task }
     }
 
     fn add(&mut self, value: Value) -> windlass_core::plan::ExprId {
@@ -251,6 +236,9 @@ impl NoetlCompiler<'_> {
                 hidden: true,
                 ..VariableUpdate::new(pipeline.own, task.label.clone(), WriteOp::Set, Some(result))
             });
+        }
+        if task.labelled && pipeline.keeps_results {
+            extra.push(self.task_result_write(task, pipeline));
         }
         // A sink that reads `this` sees the call before it.
         if !task.labelled && &*task.label == "call" && pipeline.read.contains("this") {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use windlass_expr::jinja::{self, JinjaLanguage};
-pub(crate) use windlass_expr::jinja::{SqlLoop, SqlStatement, split_sql};
+pub(crate) use windlass_expr::jinja::{NameQuote, SqlLoop, SqlStatement, split_sql};
 use windlass_value::{CompileError, ExpressionMode, Language, PathPart, Value};
 
 /// A name in a template.

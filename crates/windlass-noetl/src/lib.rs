@@ -10,7 +10,7 @@
 //! - `tasks`: one task; `tools`: its kind and its inputs, one module per kind
 //! - `keychain`: secrets by name; `outputs`: selection of results; `key_support`: supported, ineffective and
 //!   unsupported keys
-//! - `emit`: from the form to nodes; `names`: names in templates; `dialect`: registration of the dialect
+//! - `emit`: from the form to nodes; `task_results`: results of tasks by label; `names`: names in templates; `dialect`: registration of the dialect
 
 mod amounts;
 mod arcs;
@@ -33,6 +33,7 @@ mod policy;
 mod retry;
 mod sinks;
 mod steps;
+mod task_results;
 mod tasks;
 mod tools;
 mod workload;

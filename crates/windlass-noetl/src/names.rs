@@ -7,6 +7,7 @@ use windlass_syntax::{Diagnostic, Span, did_you_mean, format_names, nearest};
 
 use crate::codes;
 use crate::compiler::{NoetlCompiler, TemplateContext, TemplatePosition};
+use crate::task_results::RESULTS;
 
 /// A name in a template, and its context.
 pub(crate) struct TemplateNameUse {
@@ -128,6 +129,7 @@ impl NoetlCompiler<'_> {
             ("vars" | "step", Some(key)) => self.check_vars(found, key),
             ("args" | "input", Some(key)) => self.check_args(found, key),
             ("_loop", key) => self.check_loop(found, key),
+            (RESULTS, _) if !self.known_bare(&found.context).contains(RESULTS) => self.check_task_results(found),
             (name, _) if WORDS.contains(&name) => self.check_word(found, name),
             (name, _) => self.check_bare(found, name),
         }
@@ -268,7 +270,7 @@ impl NoetlCompiler<'_> {
     }
 
     /// Checks a bare name: an iteration's name, a label, an argument, `ctx`, a step, `workload`.
-    fn check_bare(&mut self, found: &TemplateNameUse, name: &str) {
+    pub(crate) fn check_bare(&mut self, found: &TemplateNameUse, name: &str) {
         let known = self.known_bare(&found.context);
         if known.contains(name) {
             return;

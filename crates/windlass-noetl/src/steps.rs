@@ -187,7 +187,7 @@ impl<'a> NoetlCompiler<'a> {
         let writes = match plain {
             true => {
                 let object = ObjectReader::read(node, "`vars`", &mut self.diagnostics)?;
-                object.unread_entries().map(|(key, value)| self.vars_write(&key.text, value)).collect()
+                object.unread_entries().filter_map(|(key, value)| self.vars_write(key, &key.text, value)).collect()
             }
             false => self.scoped_writes(node),
         };

@@ -55,6 +55,8 @@ impl<'a> NoetlCompiler<'a> {
             }
             let level = self.own_level();
             self.declare(level, &label.0);
+            let step = self.context.step.as_deref().unwrap_or_default().to_owned();
+            self.declared_names.labels.entry(step).or_default().insert(label.0.to_string());
             tasks.extend(self.task(Some(label), &body, given));
         }
         tasks

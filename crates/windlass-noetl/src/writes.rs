@@ -43,7 +43,7 @@ impl NoetlCompiler<'_> {
     ) -> Option<VariableUpdate> {
         match set {
             "set_iter" => self.iter_write(key, &key.text, value),
-            "set_vars" => Some(self.vars_write(&key.text, value)),
+            "set_vars" => self.vars_write(key, &key.text, value),
             "set_ctx" => self.ctx_write(set_key.span, &key.text, value),
             _ => self.shared_write(key, value),
         }
@@ -60,17 +60,41 @@ impl NoetlCompiler<'_> {
             self.error(codes::BAD_VALUE, key.span, message, "choose another name");
             return None;
         }
+        self.check_iteration_scope(key, "iter", name)?;
         Some(self.set(Level::Iteration, name, value))
     }
 
     /// Writes a step's own variable. Concurrent iterations have one each; names of the root's `vars` belong to the run.
-    pub(crate) fn vars_write(&mut self, name: &str, value: &SyntaxNode) -> VariableUpdate {
+    pub(crate) fn vars_write(&mut self, key: &SpannedKey, name: &str, value: &SyntaxNode) -> Option<VariableUpdate> {
         let level = match (self.context.parallel && self.context.in_iteration, self.run_vars.contains(name)) {
             (true, _) => Level::Iteration,
             (false, true) => Level::Run,
             (false, false) => Level::Step,
         };
-        self.set(level, name, value)
+        if level == Level::Iteration {
+            self.check_iteration_scope(key, "vars", name)?;
+        }
+        Some(self.set(level, name, value))
+    }
+
+    /// Checks that a variable of a concurrent iteration has one meaning: `vars.x` is the iteration's there, as `iter.x`
+    /// and the item are.
+    fn check_iteration_scope(&mut self, key: &SpannedKey, scope: &'static str, name: &str) -> Option<()> {
+        if !self.context.parallel {
+            return Some(());
+        }
+        let step = self.context.step.as_deref().unwrap_or_default().to_owned();
+        let first = *self.declared_names.iteration_scopes.entry((step, name.to_owned())).or_insert(scope);
+        let other = match self.context.iterator.as_deref() == Some(name) {
+            true => "iter",
+            false => first,
+        };
+        if other == scope {
+            return Some(());
+        }
+        let message = format!("in a parallel loop `{scope}.{name}` and `{other}.{name}` are the same variable");
+        self.error(codes::CONFLICT, key.span, message, "each iteration has its own `vars`: give one another name");
+        None
     }
 
     pub(crate) fn ctx_write(&mut self, span: Span, name: &str, value: &SyntaxNode) -> Option<VariableUpdate> {
@@ -132,7 +156,7 @@ impl NoetlCompiler<'_> {
         match scope {
             "ctx" => self.ctx_write(key.span, name, value),
             "iter" => self.iter_write(key, name, value),
-            "step" | "vars" => Some(self.vars_write(name, value)),
+            "step" | "vars" => self.vars_write(key, name, value),
             "" => Some(self.own_write(name, value)),
             _ => {
                 let message = format!("there is no scope `{scope}`");

@@ -26,7 +26,11 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         required("code", "text", "assigns `result`, returns, has `def main(...)`, or is one expression"),
         field("args", "object", "values, each a variable of the code; all together as `input_data`"),
         field("input", "object", "the same; a name in both has the value of `input`"),
-        field("libs", "object", "modules by the name they have in the code: {np: numpy}"),
+        field(
+            "libs",
+            "object",
+            "imports by their name in the code: {np: numpy}, {day: {from: datetime, import: date}}",
+        ),
         field("timeout", "number | text", "seconds or PT30S; then the interpreter is killed"),
     ],
     outputs: &[field(

@@ -25,7 +25,8 @@ pub(crate) struct SqlEntry<'a> {
 
 pub(crate) const OUTPUTS: &[ToolField] = &[
     field("rows", "array of objects", "the rows of the last statement"),
-    field("rowcount", "number", "the number of rows that the last statement returned or changed"),
+    field("rowcount", "number", "the number of rows that the last statement returned or changed; also `row_count`"),
+    field("affected_rows", "number", "the same, for a statement that returns no columns"),
     field("columns", "array of text", "the names of its columns"),
     field("commands", "array of objects", "with several statements: rows, rowcount and columns of each"),
     field("command_0", "object", "with `numbered`: those of the first; command_1 those of the second"),
@@ -108,10 +109,16 @@ pub(crate) fn build_output(tables: Vec<StatementResult>, numbered: bool) -> Valu
 }
 
 impl StatementResult {
+    /// The count has every name that playbooks read it by. A missing one would not be noticed: they write
+    /// `row_count | default(0)`.
     fn into_map(self) -> Map {
-        let mut map = Map::with_capacity(3);
+        let mut map = Map::with_capacity(5);
         map.insert("rows", Value::list(self.rows));
         map.insert("rowcount", self.count);
+        map.insert("row_count", self.count);
+        if self.columns.is_empty() {
+            map.insert("affected_rows", self.count);
+        }
         map.insert("columns", Value::list(self.columns));
         map
     }

@@ -153,21 +153,30 @@ async fn every_type_is_data() {
 /// Each statement has its own result, and statements that change rows report how many.
 #[tokio::test]
 async fn several_statements() {
-    const NONE: &str = r#"{"rows":[],"rowcount":0,"columns":[]}"#;
+    const NONE: &str = r#"{"rows":[],"rowcount":0,"row_count":0,"affected_rows":0,"columns":[]}"#;
     let table = [
         ("create table t (a integer, b text)", NONE),
-        ("insert into t values (1, 'x;y'), (2, 'z')", r#"{"rows":[],"rowcount":2,"columns":[]}"#),
-        ("with n as (select 3 as a) insert into t select a, 'n' from n", r#"{"rows":[],"rowcount":1,"columns":[]}"#),
+        (
+            "insert into t values (1, 'x;y'), (2, 'z')",
+            r#"{"rows":[],"rowcount":2,"row_count":2,"affected_rows":2,"columns":[]}"#,
+        ),
+        (
+            "with n as (select 3 as a) insert into t select a, 'n' from n",
+            r#"{"rows":[],"rowcount":1,"row_count":1,"affected_rows":1,"columns":[]}"#,
+        ),
         ("update t set b = 'none' where a > 5", NONE),
-        ("update t set b = 'q' where a = 2 returning a", r#"{"rows":[{"a":2}],"rowcount":1,"columns":["a"]}"#),
-        ("delete from t where a = 3", r#"{"rows":[],"rowcount":1,"columns":[]}"#),
+        (
+            "update t set b = 'q' where a = 2 returning a",
+            r#"{"rows":[{"a":2}],"rowcount":1,"row_count":1,"columns":["a"]}"#,
+        ),
+        ("delete from t where a = 3", r#"{"rows":[],"rowcount":1,"row_count":1,"affected_rows":1,"columns":[]}"#),
         ("set threads = 1", NONE),
-        ("from t select a order by a", r#"{"rows":[{"a":1},{"a":2}],"rowcount":2,"columns":["a"]}"#),
+        ("from t select a order by a", r#"{"rows":[{"a":1},{"a":2}],"rowcount":2,"row_count":2,"columns":["a"]}"#),
         (
             "with n as (select 7 as \"Count\") select * from n",
-            r#"{"rows":[{"Count":7}],"rowcount":1,"columns":["Count"]}"#,
+            r#"{"rows":[{"Count":7}],"rowcount":1,"row_count":1,"columns":["Count"]}"#,
         ),
-        ("select a from t where false", r#"{"rows":[],"rowcount":0,"columns":["a"]}"#),
+        ("select a from t where false", r#"{"rows":[],"rowcount":0,"row_count":0,"columns":["a"]}"#),
     ];
     let all = table.map(|(sql, _)| sql).join("; -- next;\n");
     let listed = table.map(|(sql, _)| to_json(&Value::from(sql))).join(", ");

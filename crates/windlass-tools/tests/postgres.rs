@@ -203,7 +203,7 @@ async fn several_statements_are_one_transaction() {
     assert_eq!(part(&outcome, "rows"), rows, "{}", summary(&outcome));
     assert_eq!(part(&outcome, "columns"), r#"["id","t"]"#);
     assert_eq!(part(&outcome, "command_2.rows"), rows);
-    assert_eq!(part(&outcome, "command_1"), r#"{"rows":[],"rowcount":2,"columns":[]}"#);
+    assert_eq!(part(&outcome, "command_1"), r#"{"rows":[],"rowcount":2,"row_count":2,"affected_rows":2,"columns":[]}"#);
     assert_eq!(outcome.output.get("commands").and_then(Value::as_list).map(<[Value]>::len), Some(3));
     // The second statement fails, so the first is rolled back.
     let outcome = call_tool(&tool, &input("delete from many; insert into many values (3), ($1)", "[3]")).await;
@@ -214,7 +214,7 @@ async fn several_statements_are_one_transaction() {
     let outcome = call_tool(&tool, &input(both, r#"[1, "new", 9]"#)).await;
     assert_eq!(
         summary(&outcome),
-        r#"{"rows":[{"id":9,"t":"new"}],"rowcount":1,"columns":["id","t"],"commands":[{"rows":[],"rowcount":1,"columns":[]},{"rows":[{"id":9,"t":"new"}],"rowcount":1,"columns":["id","t"]}]}"#
+        r#"{"rows":[{"id":9,"t":"new"}],"rowcount":1,"row_count":1,"columns":["id","t"],"commands":[{"rows":[],"rowcount":1,"row_count":1,"affected_rows":1,"columns":[]},{"rows":[{"id":9,"t":"new"}],"rowcount":1,"row_count":1,"columns":["id","t"]}]}"#
     );
     // The script's own transaction control, and statements that cannot run in a transaction.
     let own = call_tool(&tool, &input("begin; delete from many; rollback; select count(*) from many", "[]")).await;

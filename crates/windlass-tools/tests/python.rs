@@ -169,6 +169,15 @@ async fn exceptions_have_a_type_and_a_line() {
     assert_eq!(to_json(&outcome.output), r#""b/""#);
     let outcome = call_tool(&tool, &with_libs("1", r#"{"x": "no_such_module"}"#)).await;
     assert_eq!(summary(&outcome), "ModuleNotFoundError python: ModuleNotFoundError: No module named 'no_such_module'");
+    // A part of a module: something that it defines, or a module inside it.
+    let parts =
+        r#"{"D": {"from": "decimal", "import": "Decimal"}, "trees": {"from": "xml.etree", "import": "ElementTree"}}"#;
+    let outcome = call_tool(&tool, &with_libs("[D('1.10'), trees.fromstring('<a/>').tag]", parts)).await;
+    assert_eq!(to_json(&outcome.output), r#"[1.10,"a"]"#, "{}", summary(&outcome));
+    let outcome = call_tool(&tool, &with_libs("os.path.basename('/a/b')", r#"{"os.path": "os.path"}"#)).await;
+    assert_eq!(to_json(&outcome.output), r#""b""#, "{}", summary(&outcome));
+    let outcome = call_tool(&tool, &with_libs("1", r#"{"x": {"from": "os", "import": "nothing"}}"#)).await;
+    assert_eq!(summary(&outcome), "ImportError python: ImportError: cannot import name 'nothing' from 'os'");
 }
 
 #[tokio::test]

@@ -67,7 +67,7 @@ async fn a_call_is_a_transaction() {
         r#"{{"database": {file:?}, "numbered": true, "statements": [{{"sql": "insert into t values ($1)", "params": [5]}}, "select a from t"]}}"#
     );
     let outcome = call_tool(&tool, &two).await;
-    assert_eq!(part(&outcome, "command_0"), r#"{"rows":[],"rowcount":1,"columns":[]}"#);
+    assert_eq!(part(&outcome, "command_0"), r#"{"rows":[],"rowcount":1,"row_count":1,"affected_rows":1,"columns":[]}"#);
     assert_eq!(part(&outcome, "rows"), r#"[{"a":1},{"a":5}]"#);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -211,6 +211,8 @@ pub struct IterationView {
     pub item_name: Option<Arc<str>>,
     /// The total number of items; `None` for a loop without items.
     pub count: Option<u64>,
+    /// Other iterations of the loop may run at the same time.
+    pub concurrent: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -296,6 +296,13 @@ impl<'a> ScopeView<'a> {
         looping.records.as_ref()?.listed.map(|listed| listed as usize)
     }
 
+    fn is_concurrent(&self, iteration: &Iteration) -> bool {
+        match &self.program.node(iteration.loop_node).kind {
+            NodeKind::Loop(looping) => !matches!(looping.max_concurrency, Amount::Fixed(1)),
+            _ => false,
+        }
+    }
+
     /// Returns the name of the item. A loop without items shows those of the loop around it, under their name.
     fn item_name(&self, iteration: &Iteration) -> Option<Arc<str>> {
         let mut node = Some(iteration.loop_node);
@@ -413,6 +420,7 @@ impl ScopeTrait for ScopeView<'_> {
             loop_started_at: iteration.loop_started_at,
             item_name: self.item_name(iteration),
             count: iteration.count,
+            concurrent: self.is_concurrent(iteration),
         })
     }
 

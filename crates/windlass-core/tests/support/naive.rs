@@ -503,6 +503,7 @@ impl<'p> Naive<'p> {
             loop_started_at: Timestamp(0),
             item_name: None,
             count: None,
+            concurrent: false,
         }
     }
 

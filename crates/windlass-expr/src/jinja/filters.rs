@@ -24,6 +24,7 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("b64encode", b64encode);
     env.add_filter("b64decode", b64decode);
     env.add_filter("urlencode", urlencode);
+    env.add_filter("identifier", identifier);
     env.add_filter("replace", replace);
     env.add_filter("join", join);
     env.add_filter("keys", keys);
@@ -158,6 +159,23 @@ fn float(value: Inner, default: Option<Inner>) -> FilterResult {
             Err(type_error(format!("`float` needs a number, got {}", describe(&value)), Some(hint)))
         }
     }
+}
+
+/// Quotes the name of a table or a column for SQL, if it is one of those allowed. A dot separates a schema from its
+/// table. A name cannot end its quotes: they are doubled inside it.
+fn identifier(value: Inner, allowed: Vec<String>, kwargs: Kwargs) -> FilterResult {
+    let quote: Option<String> = kwargs.get("quote")?;
+    kwargs.assert_all_used()?;
+    let quote = quote.unwrap_or_else(|| "\"".to_owned());
+    let name = value.as_str().filter(|name| allowed.iter().any(|one| one == name));
+    let Some(name) = name else {
+        let names = allowed.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let message = format!("{} is not a name that is allowed here: {names}", describe(&value));
+        let hint = "pass one of them, or add the name to the list of `identifier`";
+        return Err(type_error(message, Some(hint)));
+    };
+    let quoted = |part: &str| format!("{quote}{}{quote}", part.replace(&*quote, &quote.repeat(2)));
+    Ok(Inner::from(name.split('.').map(quoted).collect::<Vec<_>>().join(".")))
 }
 
 /// Renders JSON without whitespace, with keys in their order; with `indent`, over several lines.

@@ -28,6 +28,7 @@ mod session;
 mod source;
 mod sql;
 mod tables;
+mod task_results;
 mod text;
 mod truth;
 
@@ -37,7 +38,7 @@ use windlass_value::{
 };
 
 pub use source::{JinjaReference, references};
-pub use sql::{SqlLoop, SqlParam, SqlStatement, split_sql};
+pub use sql::{NameQuote, SqlLoop, SqlParam, SqlStatement, split_sql};
 
 use engine::JinjaProgram;
 use path::JinjaPath;

@@ -8,6 +8,7 @@ use windlass_value::{EvalError, EvalErrorKind, EvalScope, Meter, Value, nearest}
 
 use super::outcome::is_promised;
 use super::roots::{PathRoot, ResolvedRoot, available_names, root_value};
+use super::task_results::{current_step, task_results};
 use crate::wdl::values::{WdlContext, is_stored_list};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -53,9 +54,12 @@ impl JinjaPath {
             Some(JinjaStep::Key(key)) => Some(&**key),
             _ => None,
         };
-        let Some(ResolvedRoot { mut value, used, reply }) = root_value(&self.root, &self.name, first, scope) else {
-            return Err(self.no_name(scope));
+        let root = root_value(&self.root, &self.name, first, scope);
+        let root = match self.results_of_tasks(root.as_ref(), scope, meter)? {
+            Some(results) => Some(results),
+            None => root,
         };
+        let Some(ResolvedRoot { mut value, used, reply }) = root else { return Err(self.no_name(scope)) };
         if reply {
             value = self.body(value, scope, meter)?;
         }
@@ -114,6 +118,31 @@ impl JinjaPath {
         }
     }
 
+    /// Returns the results of a step's tasks, if the path reads them: `results`, or `results` of a step whose own result
+    /// has none.
+    fn results_of_tasks(
+        &self,
+        root: Option<&ResolvedRoot>,
+        scope: &dyn EvalScope,
+        meter: &mut Meter,
+    ) -> Result<Option<ResolvedRoot>, EvalError> {
+        let first = self.steps.first();
+        match (&self.root, first) {
+            (PathRoot::TaskResults, _) if root.is_none() => {
+                let Some(step) = current_step(scope) else { return Ok(None) };
+                Ok(task_results(&step, scope, meter)?.map(ResolvedRoot::at_root))
+            }
+            (PathRoot::Name, Some(results @ JinjaStep::Key(key))) if &**key == "results" => {
+                let own = root.map(|root| self.step(&root.value, results, scope, meter)).transpose()?.flatten();
+                if own.is_some() {
+                    return Ok(None);
+                }
+                Ok(task_results(&self.name, scope, meter)?.map(ResolvedRoot::after_first_step))
+            }
+            _ => Ok(None),
+        }
+    }
+
     fn is_promised(&self, index: usize) -> bool {
         let key = |index: usize| match self.steps.get(index) {
             Some(JinjaStep::Key(key)) => Some(&**key),
@@ -129,7 +158,10 @@ impl JinjaPath {
     /// Returns whether `data` of a step that has ended stands for its result, which has no such property.
     fn is_result_alias(&self, index: usize, scope: &dyn EvalScope) -> bool {
         let data = matches!(self.steps.first(), Some(JinjaStep::Key(key)) if &**key == "data");
-        index == 0 && data && self.root == PathRoot::Name && scope.node(&self.name).is_some()
+        index == 0
+            && data
+            && matches!(self.root, PathRoot::Name | PathRoot::TaskResults)
+            && scope.node(&self.name).is_some()
     }
 
     fn step(

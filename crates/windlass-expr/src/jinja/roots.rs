@@ -2,6 +2,7 @@
 //!
 //! - `workload` is the run's input merged over the declared defaults; `ctx`, `vars` and `iter` are the variables of
 //!   the run, the step and the loop iteration. `iter` also has the item under its own name, `index` and `count`.
+//!   Concurrent iterations have `vars` of their own.
 //! - Names that the position of an expression defines: `args`, `outcome`, `output`, `event`, `_prev`, `_task`,
 //!   `_attempt`, `_visit`, … `error` is missing when nothing failed, `response` (the body) is missing when something
 //!   failed; `result` is the latest result; `this` is the whole outcome: `{status, data, error, meta}`. `output` is the
@@ -10,13 +11,17 @@
 //! - `_loop.index`, `_loop.count`, `loop_index`, `execution_id` (`job.uuid`), `parent_execution_id`, `trace_id`,
 //!   `catalog_id`, `payload`.
 //! - Any other name, in this order: the iteration's variables and its item, values that the step's tasks wrote under
-//!   their labels, `args`, `ctx`, the results of steps that have ended, `workload`.
+//!   their labels, `args`, `ctx`, the results of steps, `workload`. The result of a step is the latest one: inside the
+//!   step that of its last task, if one has ended.
+//! - `fetch.results.page` and, inside the step, `results.page` is the result of the task `page`, if the step's own
+//!   result has no `results`.
 
 use std::sync::Arc;
 
 use windlass_value::{EvalScope, Level, Map, Value};
 
 use super::outcome;
+use super::task_results::{is_task_results, own_result};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum PathRoot {
@@ -50,6 +55,8 @@ pub(super) enum PathRoot {
     Selected,
     /// `args`
     Input,
+    /// `results`: the results of the step's tasks that have ended, by label.
+    TaskResults,
     /// A name that the position of the expression defines.
     Local,
     Name,
@@ -77,6 +84,7 @@ impl PathRoot {
             "output" => PathRoot::Output,
             "output_select" => PathRoot::Selected,
             "input" => PathRoot::Input,
+            "results" | "_results" => PathRoot::TaskResults,
             "outcome" | "args" | "event" | "_status" | "_prev" | "_task" | "_attempt" | "_visit" => PathRoot::Local,
             _ => PathRoot::Name,
         }
@@ -121,10 +129,10 @@ pub(super) fn root_value(
         (PathRoot::Workload, Some(key)) => stepped(workload(key, scope)),
         (PathRoot::Workload, None) => whole(Some(workload_object(scope))),
         (PathRoot::Run, Some(key)) => stepped(scope.variable(Level::Run, key)),
-        (PathRoot::Step, Some(key)) => stepped(scope.variable(Level::Step, key).or_else(|| run_var(key, scope))),
+        (PathRoot::Step, Some(key)) => stepped(step_variable(key, scope)),
         (PathRoot::Iteration, Some(key)) => stepped(iteration_value(key, scope)),
         (PathRoot::Run, None) => whole(Some(object(variables(Level::Run, scope)))),
-        (PathRoot::Step, None) => whole(Some(object(variables(Level::Step, scope)))),
+        (PathRoot::Step, None) => whole(Some(object(step_variables(scope)))),
         (PathRoot::Iteration, None) => whole(iteration_object(scope)),
         (PathRoot::Loop, _) => whole(scope.iteration(None).map(|iteration| {
             Value::object([
@@ -165,6 +173,7 @@ pub(super) fn root_value(
             whole(outcome::result(scope).or_else(|| scope.local("_prev")).or_else(|| lookup_bare_name(name, scope)))
         }
         (PathRoot::Input, _) => whole(args(scope).or_else(|| lookup_bare_name(name, scope))),
+        (PathRoot::TaskResults, _) => whole(lookup_bare_name(name, scope)),
         (PathRoot::Local, Some("error")) if name == "outcome" => outcome::part("error", scope),
         (PathRoot::Local, _) => {
             whole(scope.local(name.strip_prefix('_').filter(|_| name == "_status").unwrap_or(name)))
@@ -191,7 +200,8 @@ const INTERNAL: [&str; 3] = ["_last", "_meta", "_pages"];
 
 /// Returns the variables of a level, without the internal ones.
 fn variables(level: Level, scope: &dyn EvalScope) -> impl Iterator<Item = (Arc<str>, Value)> {
-    scope.variables(level).into_iter().filter(|(name, _)| !INTERNAL.contains(&&**name))
+    let internal = |name: &str| INTERNAL.contains(&name) || is_task_results(name);
+    scope.variables(level).into_iter().filter(move |(name, _)| !internal(name))
 }
 
 /// Returns the names that can be used here, for messages.
@@ -203,7 +213,7 @@ pub(super) fn available_names(root: &PathRoot, scope: &dyn EvalScope) -> Vec<Arc
     match root {
         PathRoot::Workload => keys(&workload_object(scope)),
         PathRoot::Run => level(Level::Run).collect(),
-        PathRoot::Step => level(Level::Step).collect(),
+        PathRoot::Step => step_variables(scope).map(|(name, _)| name).collect(),
         PathRoot::Iteration => iteration_object(scope).map(|iteration| keys(&iteration)).unwrap_or_default(),
         _ => {
             let mut names: Vec<Arc<str>> = Vec::new();
@@ -225,6 +235,7 @@ fn lookup_bare_name(name: &str, scope: &dyn EvalScope) -> Option<Value> {
         .or_else(|| scope.variable(Level::Step, name))
         .or_else(|| args(scope).as_ref().and_then(|args| args.get(name)).cloned())
         .or_else(|| scope.variable(Level::Run, name))
+        .or_else(|| own_result(name, scope))
         .or_else(|| scope.node(name).map(|node| node.output))
         .or_else(|| workload(name, scope))
         // The status that a loop reports for its iteration, available while it creates that iteration's entry.
@@ -264,6 +275,21 @@ fn iteration_object(scope: &dyn EvalScope) -> Option<Value> {
 
 fn object(entries: impl Iterator<Item = (Arc<str>, Value)>) -> Value {
     Value::object(entries)
+}
+
+/// Returns a variable of the step. Concurrent iterations have one each, which hides the step's.
+fn step_variable(key: &str, scope: &dyn EvalScope) -> Option<Value> {
+    let own = is_concurrent(scope).then(|| scope.variable(Level::Iteration, key)).flatten();
+    own.or_else(|| scope.variable(Level::Step, key)).or_else(|| run_var(key, scope))
+}
+
+fn step_variables(scope: &dyn EvalScope) -> impl Iterator<Item = (Arc<str>, Value)> {
+    let own = is_concurrent(scope).then(|| variables(Level::Iteration, scope)).into_iter().flatten();
+    variables(Level::Step, scope).chain(own)
+}
+
+fn is_concurrent(scope: &dyn EvalScope) -> bool {
+    scope.iteration(None).is_some_and(|iteration| iteration.concurrent)
 }
 
 /// Returns a run-level variable whose initial value the file declares under `vars`.

@@ -8,36 +8,48 @@
 //! | `'a {{ x }} b'`, also between dollars | `$1`, and the parameter is the whole text |
 //! | `E'a\t{{ x }}'` | `(E'a\t' \|\| CAST($1 AS TEXT))`, and the parameter is the value's text |
 //! | `DATE '{{ x }}'` | `CAST($1 AS DATE)` |
+//! | `{{ x \| identifier(['a', 'b']) }}` | the name in quotes, if it is one of the list |
 //! | `{{ x \| raw }}` | the text itself, reported to the caller in `raw` |
 //! | in a comment | nothing |
 //! | `{% for x in xs %} INSERT …; {% endfor %}` | the statements with `for_each`: once for every item |
 //!
 //! Within `'…'` a trailing `| replace("'", "''")` is removed: it doubles quotes for text that is pasted into SQL, and
-//! a bound value would keep them doubled. A value cannot be a name or a part of one. Such a value, and a template
-//! statement (`{% if %}`), is rejected with a hint.
+//! a bound value would keep them doubled. A value cannot be a name or a part of one: see `clauses`. Such a value, and a
+//! template statement (`{% if %}`), is rejected with a hint.
 
 use std::ops::Range;
 
-use minijinja::machinery::{Token, tokenize};
 use windlass_value::{CompileError, Value, to_json};
 
-use super::engine::syntax;
 use super::lower::JinjaProblem;
-use super::text::{compile_text, is_template, syntax_problem};
+use clauses::{Clauses, NamePosition};
+use holes::{Hole, HoleKind, Item, first_hole, first_inner, has_bound_value, items};
 
+mod clauses;
+mod holes;
 mod loops;
 
 pub use loops::SqlLoop;
 
+/// The letter around names. SQLite reads a name in double quotes that it does not know as a text, so its names have
+/// others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameQuote {
+    Double,
+    Backtick,
+}
+
 /// One statement, without its semicolon.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SqlStatement {
-    /// The statement as a Jinja source: the only templates left in it are those marked as raw.
+    /// The statement as a Jinja source: the only templates left in it are those marked as raw, and checked names.
     pub sql: String,
     /// Templates for `$1`, `$2`, …
     pub params: Vec<SqlParam>,
     /// The ranges of raw text.
     pub raw: Vec<Range<usize>>,
+    /// The ranges of computed names.
+    pub names: Vec<Range<usize>>,
     /// The loop around the statement: it runs once for every item of a list, and its parameters see the item.
     pub for_each: Option<SqlLoop>,
 }
@@ -50,7 +62,7 @@ pub struct SqlParam {
 }
 
 /// Splits a text into statements and extracts their templates. Returns all problems together.
-pub fn split_sql(text: &str) -> Result<Vec<SqlStatement>, Vec<CompileError>> {
+pub fn split_sql(text: &str, quote: NameQuote) -> Result<Vec<SqlStatement>, Vec<CompileError>> {
     let to_compile_error = |problem: JinjaProblem| CompileError {
         message: problem.message,
         hint: problem.hint,
@@ -61,11 +73,13 @@ pub fn split_sql(text: &str) -> Result<Vec<SqlStatement>, Vec<CompileError>> {
     match loops::split_loops(text) {
         Ok(parts) => {
             for (part, around) in parts {
-                match split(&part) {
+                match split(&part, quote) {
                     Ok(found) => {
-                        let raw = found.iter().flat_map(|one| &one.raw).next();
-                        if let (Some(raw), true) = (raw, around.is_some()) {
-                            problems.push(problem("raw text is not allowed in a loop", RAW_HINT, raw.clone()));
+                        let raw = found.iter().flat_map(|one| one.raw.iter().map(|at| ("raw text", at)));
+                        let names = found.iter().flat_map(|one| one.names.iter().map(|at| ("a computed name", at)));
+                        if let (Some((what, at)), true) = (raw.chain(names).next(), around.is_some()) {
+                            let hint = "give the step a `loop` instead";
+                            problems.push(problem(&format!("{what} is not allowed in a loop"), hint, at.clone()));
                         }
                         statements
                             .extend(found.into_iter().map(|one| SqlStatement { for_each: around.clone(), ..one }));
@@ -82,67 +96,11 @@ pub fn split_sql(text: &str) -> Result<Vec<SqlStatement>, Vec<CompileError>> {
     }
 }
 
-fn split(text: &str) -> Result<Vec<SqlStatement>, Vec<JinjaProblem>> {
-    let items = items(text)?;
+fn split(text: &str, quote: NameQuote) -> Result<Vec<SqlStatement>, Vec<JinjaProblem>> {
+    let items = items(text, quote)?;
     let mut splitter = Splitter { items: &items, ..Splitter::default() };
     splitter.run();
     if splitter.problems.is_empty() { Ok(splitter.statements) } else { Err(splitter.problems) }
-}
-
-/// A template in the text.
-#[derive(Clone, Debug)]
-struct Hole {
-    /// The text between the braces, without `| raw`.
-    inner: String,
-    raw: bool,
-    range: Range<usize>,
-}
-
-#[derive(Clone, Debug)]
-enum Item {
-    Letter(char),
-    Hole(Hole),
-}
-
-fn items(text: &str) -> Result<Vec<Item>, Vec<JinjaProblem>> {
-    let mut items = Vec::with_capacity(text.len());
-    if !is_template(text) {
-        items.extend(text.chars().map(Item::Letter));
-        return Ok(items);
-    }
-    let mut problems = Vec::new();
-    let (mut start, mut inside) = (0..0, 0);
-    let (mut pipe, mut raw) = (None, None);
-    for token in tokenize(text, false, syntax()) {
-        let (token, span) = token.map_err(|error| vec![syntax_problem(&error, text)])?;
-        let range = span.start_offset as usize..span.end_offset as usize;
-        match token {
-            Token::TemplateData(data) => items.extend(data.chars().map(Item::Letter)),
-            Token::VariableStart => (inside, start, pipe, raw) = (range.end, range, None, None),
-            Token::VariableEnd => {
-                let end = raw.unwrap_or(range.start);
-                let inner = text.get(inside..end).unwrap_or_default().trim().to_owned();
-                problems.extend(template_problems(&inner, text, inside..end));
-                items.push(Item::Hole(Hole { inner, raw: raw.is_some(), range: start.start..range.end }));
-            }
-            Token::Pipe => (pipe, raw) = (Some(range.start), None),
-            Token::Ident("raw") => raw = pipe,
-            _ => (pipe, raw) = (None, None),
-        }
-    }
-    if problems.is_empty() { Ok(items) } else { Err(problems) }
-}
-
-/// Returns the problems of a template, located in the whole text.
-fn template_problems(inner: &str, text: &str, location: Range<usize>) -> Vec<JinjaProblem> {
-    let template = format!("{{{{ {inner} }}}}");
-    let Err(problems) = compile_text(&template) else { return Vec::new() };
-    let before = text[location.clone()].len() - text[location.clone()].trim_start().len();
-    let moved = |problem: JinjaProblem| {
-        let shift = |at: usize| (at + location.start + before).saturating_sub(3).clamp(location.start, location.end);
-        JinjaProblem { range: shift(problem.range.start)..shift(problem.range.end), ..problem }
-    };
-    problems.into_iter().map(moved).collect()
 }
 
 fn problem(message: &str, hint: &str, range: Range<usize>) -> JinjaProblem {
@@ -158,12 +116,11 @@ struct Splitter<'a> {
     has_content: bool,
     /// Whether the author wrote a placeholder such as `$1`.
     has_own_placeholder: bool,
-    depth: usize,
+    clauses: Clauses,
     statements: Vec<SqlStatement>,
     problems: Vec<JinjaProblem>,
 }
 
-const NAMES_FOLLOW: [&str; 8] = ["into", "update", "table", "join", "schema", "index", "view", "database"];
 const TYPES: [&str; 12] = [
     "date",
     "time",
@@ -178,14 +135,18 @@ const TYPES: [&str; 12] = [
     "bytea",
     "boolean",
 ];
-const RAW_HINT: &str = "a computed name needs `| raw`, which inserts the text unescaped";
+
+/// Returns the hint for a value where a name is needed.
+fn name_hint(inner: &str) -> String {
+    format!("write `{{{{ {inner} | identifier(['a', 'b']) }}}}` with the names that are allowed; it quotes the name")
+}
 
 impl Splitter<'_> {
     fn run(&mut self) {
         while let Some(item) = self.items.get(self.at) {
             match item {
                 Item::Hole(hole) => {
-                    self.value(hole.clone());
+                    self.value(hole);
                     self.at += 1;
                 }
                 Item::Letter(letter) => self.letter(*letter),
@@ -208,11 +169,7 @@ impl Splitter<'_> {
                 self.end();
             }
             letter => {
-                match letter {
-                    '(' => self.depth += 1,
-                    ')' => self.depth = self.depth.saturating_sub(1),
-                    _ => {}
-                }
+                self.clauses.letter(letter);
                 self.push(letter);
                 self.at += 1;
             }
@@ -245,12 +202,6 @@ impl Splitter<'_> {
         text.chars().for_each(|letter| self.push(letter));
     }
 
-    /// Returns the words before this position, last one first.
-    fn words_before(&self) -> Vec<String> {
-        let words = self.statement.sql.rsplit(|c: char| !(c.is_alphanumeric() || c == '_'));
-        words.filter(|word| !word.is_empty()).take(2).map(str::to_ascii_lowercase).collect()
-    }
-
     /// Returns the word directly before this position, separated only by whitespace.
     fn word_before(&self) -> Option<String> {
         let word = last_word(self.statement.sql.trim_end(), "_");
@@ -268,37 +219,68 @@ impl Splitter<'_> {
 
     fn raw(&mut self, hole: &Hole) {
         self.statement.raw.push(hole.range.clone());
+        self.push_template(&format!("({}) | string", hole.inner));
+    }
+
+    fn push_template(&mut self, inner: &str) {
         if self.statement.sql.ends_with('{') {
             self.statement.sql.pop();
             self.statement.sql.push_str("{{ '{' }}");
         }
-        self.statement.sql.push_str(&format!("{{{{ ({}) | string }}}}", hole.inner));
+        self.statement.sql.push_str(&format!("{{{{ {inner} }}}}"));
     }
 
     /// Handles a template outside quotes.
-    fn value(&mut self, hole: Hole) {
+    fn value(&mut self, hole: &Hole) {
         self.has_content = true;
-        if hole.raw {
-            return self.raw(&hole);
+        match hole.kind {
+            HoleKind::Raw => {
+                self.raw(hole);
+                return self.clauses.operand();
+            }
+            HoleKind::Name => return self.checked_name(hole),
+            HoleKind::Value => {}
         }
-        let in_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '"';
-        let before = self.statement.sql.chars().next_back();
-        let touches = before.is_some_and(|letter| in_name(letter) || letter == '.' || letter == '}')
-            || self.peek(1).is_some_and(|letter| in_name(letter) || letter == '.')
-            || matches!(self.items.get(self.at + 1), Some(Item::Hole(_)));
-        if touches {
-            self.problems.push(problem("a value cannot be a part of a name", RAW_HINT, hole.range.clone()));
+        if self.touches_name(|letter| letter == '.') {
+            let prefix = if self.touches_name(|_| false) { "compute the whole name: " } else { "" };
+            let hint = format!("{prefix}{}", name_hint(&hole.inner));
+            self.problems.push(problem("a value cannot be a part of a name", &hint, hole.range.clone()));
+        } else {
+            self.reject_name_position(hole);
         }
-        let mut words = self.words_before().into_iter();
-        let (last, one_before) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let after_word = self.statement.sql.trim_end().ends_with(|c: char| c.is_alphanumeric());
-        let table = last == "from" && self.depth == 0 && one_before != "distinct";
-        if after_word && (table || NAMES_FOLLOW.contains(&last.as_str())) {
-            let message = format!("`{}` is followed by a name, and a value cannot be one", last.to_uppercase());
-            self.problems.push(problem(&message, RAW_HINT, hole.range.clone()));
-        }
-        let param = self.param(&hole, false);
+        self.clauses.operand();
+        let param = self.param(hole, false);
         self.statement.sql.push_str(&param);
+    }
+
+    /// Returns whether a name, or a letter that belongs to one, directly precedes or follows the template.
+    fn touches_name(&self, and: impl Fn(char) -> bool) -> bool {
+        let in_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '"' || and(letter);
+        let before = self.statement.sql.chars().next_back();
+        before.is_some_and(|letter| in_name(letter) || letter == '}')
+            || self.peek(1).is_some_and(in_name)
+            || matches!(self.items.get(self.at + 1), Some(Item::Hole(_)))
+    }
+
+    /// Inserts the quoted name, which the filter checks against its list when the statement runs.
+    fn checked_name(&mut self, hole: &Hole) {
+        if self.touches_name(|_| false) {
+            let message = "`identifier` is a whole name, and cannot be a part of one";
+            self.problems.push(problem(message, "list whole names: `identifier(['t_a', 't_b'])`", hole.range.clone()));
+        }
+        self.statement.names.push(hole.range.clone());
+        self.push_template(&hole.inner);
+        self.clauses.operand();
+    }
+
+    /// Rejects a value where the database reads it as a constant although the author must have meant a name.
+    fn reject_name_position(&mut self, hole: &Hole) {
+        let Some(position) = self.clauses.name_position(&self.items[self.at + 1..]) else { return };
+        let (message, mut hint) = (position.message(), name_hint(&hole.inner));
+        if let NamePosition::Selected(_) = position {
+            hint.push_str(&format!("; for the value itself write `{{{{ {} }}}} AS name`", hole.inner));
+        }
+        self.problems.push(problem(&message, &hint, hole.range.clone()));
     }
 
     /// Reads `'…'`, in which a quote is doubled; after an `E` it may also be escaped with a backslash.
@@ -326,7 +308,7 @@ impl Splitter<'_> {
                     closed = true;
                     break;
                 }
-                Item::Hole(hole) if !hole.raw => {
+                Item::Hole(hole) if hole.kind == HoleKind::Value => {
                     content.push(Item::Hole(Hole {
                         inner: without_quote_doubling(&hole.inner).to_owned(),
                         ..hole.clone()
@@ -338,6 +320,7 @@ impl Splitter<'_> {
         if !closed {
             self.unclosed("'", &content);
         }
+        self.reject_names(&content);
         if !has_bound_value(&content) {
             return self.verbatim("'", &content, "'");
         }
@@ -394,6 +377,7 @@ impl Splitter<'_> {
         if !closed {
             self.unclosed(&tag, &content);
         }
+        self.reject_names(&content);
         if !has_bound_value(&content) {
             return self.verbatim(&tag, &content, &tag);
         }
@@ -404,6 +388,18 @@ impl Splitter<'_> {
         self.bind_literal(&content, "'", |text| text.replace('\'', "''"));
     }
 
+    /// Rejects a computed name inside a literal.
+    fn reject_names(&mut self, content: &[Item]) {
+        for item in content {
+            if let Item::Hole(hole) = item
+                && hole.kind == HoleKind::Name
+            {
+                let message = "a name cannot be used in a literal";
+                self.problems.push(problem(message, "leave out the quotes around it", hole.range.clone()));
+            }
+        }
+    }
+
     /// Binds a literal that contains values: a single value replaces the literal, otherwise the parts are concatenated.
     fn bind_literal(&mut self, content: &[Item], opening: &str, quoted: impl Fn(&str) -> String) {
         let cast = self.word_before().filter(|word| TYPES.contains(&word.as_str()));
@@ -411,6 +407,11 @@ impl Splitter<'_> {
             let kept = self.statement.sql.trim_end().len() - word.len();
             self.statement.sql.truncate(kept);
         }
+        // A literal orders and groups nothing either.
+        if let Some(position @ NamePosition::By(_)) = self.clauses.name_position(&self.items[self.at..]) {
+            self.problems.push(problem(&position.message(), &name_hint(&first_inner(content)), first_hole(content)));
+        }
+        self.clauses.operand();
         let text = match content {
             [Item::Hole(hole)] => self.param(hole, false),
             parts if opening == "'" => self.concat_in_template(parts, quoted),
@@ -452,7 +453,7 @@ impl Splitter<'_> {
     }
 
     fn reject_raw(&mut self, hole: &Hole) {
-        if hole.raw {
+        if hole.kind == HoleKind::Raw {
             let message = "raw text and values cannot be combined in one literal";
             self.problems.push(problem(message, "concatenate the parts with `||`", hole.range.clone()));
         }
@@ -490,6 +491,7 @@ impl Splitter<'_> {
             }
         }
         self.push_all(closing);
+        self.clauses.operand();
     }
 
     fn unclosed(&mut self, quote: &str, content: &[Item]) {
@@ -506,14 +508,20 @@ impl Splitter<'_> {
 
     /// Reads `"…"`: a name.
     fn name(&mut self) {
+        self.clauses.operand();
         self.push('"');
         self.at += 1;
         while let Some(item) = self.items.get(self.at) {
             self.at += 1;
             match item {
-                Item::Hole(hole) if hole.raw => self.raw(&hole.clone()),
+                Item::Hole(hole) if hole.kind == HoleKind::Raw => self.raw(hole),
+                Item::Hole(hole) if hole.kind == HoleKind::Name => {
+                    let message = "`identifier` quotes the name itself";
+                    self.problems.push(problem(message, "leave out the quotes around it", hole.range.clone()));
+                }
                 Item::Hole(hole) => {
-                    self.problems.push(problem("a value cannot be a part of a name", RAW_HINT, hole.range.clone()));
+                    let hint = format!("compute the whole name, without quotes around it: {}", name_hint(&hole.inner));
+                    self.problems.push(problem("a value cannot be a part of a name", &hint, hole.range.clone()));
                 }
                 Item::Letter(letter) => {
                     self.push(*letter);
@@ -526,6 +534,7 @@ impl Splitter<'_> {
     }
 
     fn comment(&mut self) {
+        self.clauses.letter(' ');
         while let Some(item) = self.items.get(self.at) {
             if let Item::Letter(letter) = item {
                 self.push(*letter);
@@ -538,6 +547,7 @@ impl Splitter<'_> {
     }
 
     fn block_comment(&mut self) {
+        self.clauses.letter(' ');
         let mut depth = 0;
         while let Some(item) = self.items.get(self.at) {
             let (opens, closes) = (self.looking_at("/*"), self.looking_at("*/"));
@@ -568,7 +578,7 @@ impl Splitter<'_> {
             statement.sql = statement.sql.trim().to_owned();
             self.statements.push(statement);
         }
-        (self.has_content, self.has_own_placeholder, self.depth) = (false, false, 0);
+        (self.has_content, self.has_own_placeholder, self.clauses) = (false, false, Clauses::default());
     }
 }
 
@@ -587,14 +597,4 @@ fn without_quote_doubling(inner: &str) -> &str {
     let found = inner.rfind("replace").filter(|at| doubling(&inner[*at..]));
     let before = found.and_then(|at| inner[..at].trim_end().strip_suffix(['|', '.']));
     before.map_or(inner, str::trim_end)
-}
-
-fn has_bound_value(content: &[Item]) -> bool {
-    content.iter().any(|item| matches!(item, Item::Hole(hole) if !hole.raw))
-}
-
-fn first_hole(content: &[Item]) -> Range<usize> {
-    let hole =
-        content.iter().find_map(|item| if let Item::Hole(hole) = item { Some(hole.range.clone()) } else { None });
-    hole.unwrap_or(0..0)
 }

@@ -27,6 +27,7 @@ pub(super) const FILTERS: &[&str] = &[
     "fromjson",
     "get",
     "groupby",
+    "identifier",
     "int",
     "items",
     "join",
@@ -66,7 +67,20 @@ pub(super) const FILTERS: &[&str] = &[
 
 /// Filters that spend fuel for what they read, or read next to nothing.
 pub(super) const SELF_METERED: &[&str] = &[
-    "attr", "bool", "d", "default", "first", "fromjson", "get", "join", "keys", "last", "replace", "safe", "tojson",
+    "attr",
+    "bool",
+    "d",
+    "default",
+    "first",
+    "fromjson",
+    "get",
+    "identifier",
+    "join",
+    "keys",
+    "last",
+    "replace",
+    "safe",
+    "tojson",
     "values",
 ];
 

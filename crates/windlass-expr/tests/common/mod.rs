@@ -211,6 +211,7 @@ impl EvalScope for MockScope {
             loop_started_at: Timestamp(NOW.0 - 1_000_000),
             item_name: None,
             count: None,
+            concurrent: false,
         })
     }
 

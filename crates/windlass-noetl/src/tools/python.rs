@@ -3,7 +3,7 @@
 mod source;
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Span, SpannedKey, SyntaxNode, SyntaxNodeKind, expect_text};
+use windlass_syntax::{ObjectReader, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, expect_text};
 
 use super::TaskInputs;
 use super::http::text;
@@ -107,23 +107,15 @@ impl NoetlCompiler<'_> {
         format!("{{{{ {{{}}} | present }}}}", all.join(", "))
     }
 
-    /// Reads `libs`: `{np: numpy}` are imports; a list names packages that must be installed.
+    /// Reads `libs`: `{np: numpy}` and `{day: {from: datetime, import: date}}` are imports; a list names packages that
+    /// must be installed.
     fn libs(&mut self, inputs: &mut TaskInputs) -> Option<SyntaxNode> {
         let (key, node) = inputs.object.take_entry("libs")?;
         match &node.kind {
             SyntaxNodeKind::Map(entries) if entries.is_empty() => None,
             SyntaxNodeKind::Map(entries) => {
-                let mut libs = Vec::new();
-                for (alias, module) in entries {
-                    let module = module.as_str().unwrap_or(&alias.text);
-                    match plain(&alias.text) && module.split('.').all(plain) {
-                        true => libs.push((alias.clone(), text(module, alias.span))),
-                        false => {
-                            let message = format!("`{module}` is not a module name");
-                            self.error(codes::BAD_VALUE, alias.span, message, "write `libs: {name: module}`");
-                        }
-                    }
-                }
+                let libs =
+                    entries.iter().filter_map(|(alias, lib)| Some((alias.clone(), self.lib(alias, lib)?))).collect();
                 Some(SyntaxNode::new(node.span, SyntaxNodeKind::Map(libs)))
             }
             SyntaxNodeKind::Null => None,
@@ -135,6 +127,60 @@ impl NoetlCompiler<'_> {
             }
         }
     }
+
+    /// Reads one import: the name of a module, or a part of a module.
+    fn lib(&mut self, alias: &SpannedKey, lib: &SyntaxNode) -> Option<SyntaxNode> {
+        let found = match &lib.kind {
+            SyntaxNodeKind::Map(_) => self.imported_part(lib)?,
+            // Only the module's name: it is imported under itself.
+            SyntaxNodeKind::Null => text(&alias.text, alias.span),
+            _ => match lib.as_str().filter(|module| is_module(module)) {
+                Some(module) => text(module, lib.span),
+                None => {
+                    let message = format!("{} is not a module name", lib.describe());
+                    self.error(codes::BAD_VALUE, lib.span, message, LIBS_HINT);
+                    return None;
+                }
+            },
+        };
+        // `import a.b` binds `a`; under another name a module needs a plain one.
+        let is_import = found.as_str() == Some(&alias.text) && is_module(&alias.text);
+        if !plain(&alias.text) && !is_import {
+            let message = format!("`{}` cannot be a name in the code", alias.text);
+            self.error(codes::BAD_VALUE, alias.span, message, LIBS_HINT);
+            return None;
+        }
+        Some(found)
+    }
+
+    /// Reads `{from, import}`, which is `from module import name`.
+    fn imported_part(&mut self, node: &SyntaxNode) -> Option<SyntaxNode> {
+        let mut object = ObjectReader::read(node, "a library", &mut self.diagnostics)?;
+        let (module, part) = (object.take("from"), object.take("import"));
+        object.finish(codes::UNKNOWN_KEY, "a library", &mut self.diagnostics);
+        let (Some(module), Some(part)) = (module, part) else {
+            let missing = if module.is_none() { "from" } else { "import" };
+            self.error(codes::MISSING_KEY, node.span, format!("this library has no `{missing}`"), LIBS_HINT);
+            return None;
+        };
+        for (what, found, fits) in [
+            ("a module name", module, module.as_str().is_some_and(is_module)),
+            ("the name of a part of a module", part, part.as_str().is_some_and(plain)),
+        ] {
+            if !fits {
+                let message = format!("{} is not {what}", found.describe());
+                self.error(codes::BAD_VALUE, found.span, message, LIBS_HINT);
+                return None;
+            }
+        }
+        Some(SyntaxNode::object(node.span, [("from", module.clone()), ("import", part.clone())]))
+    }
+}
+
+const LIBS_HINT: &str = "write `libs: {np: numpy}`, or `libs: {day: {from: datetime, import: date}}`";
+
+fn is_module(name: &str) -> bool {
+    name.split('.').all(plain)
 }
 
 fn plain(name: &str) -> bool {

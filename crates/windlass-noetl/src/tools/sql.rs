@@ -6,6 +6,7 @@ use windlass_syntax::{Diagnostic, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, 
 use super::http::text;
 use super::{TaskInputs, ToolKind};
 use crate::compiler::NoetlCompiler;
+use crate::expr::NameQuote;
 use crate::form::TaskWork;
 use crate::{codes, expr};
 
@@ -41,7 +42,8 @@ impl NoetlCompiler<'_> {
             self.missing_input(name, "command", span);
             return None;
         };
-        let statements = self.statements(node, params)?;
+        let quote = if kind == ToolKind::Sqlite { NameQuote::Backtick } else { NameQuote::Double };
+        let statements = self.statements(node, params, quote)?;
         entries.push((key("statements", statement_key.span), statements));
         entries.push((
             key("numbered", statement_key.span),
@@ -56,6 +58,7 @@ impl NoetlCompiler<'_> {
         &mut self,
         node: &SyntaxNode,
         params: Option<(&SpannedKey, &SyntaxNode)>,
+        quote: NameQuote,
     ) -> Option<SyntaxNode> {
         let texts: Vec<&SyntaxNode> = match &node.kind {
             SyntaxNodeKind::List(items) => items.iter().collect(),
@@ -63,12 +66,17 @@ impl NoetlCompiler<'_> {
         };
         let mut entries = Vec::new();
         for one in texts {
-            entries.extend(self.statement(one, params)?);
+            entries.extend(self.statement(one, params, quote)?);
         }
         Some(SyntaxNode::new(node.span, SyntaxNodeKind::List(entries)))
     }
 
-    fn statement(&mut self, node: &SyntaxNode, params: Option<(&SpannedKey, &SyntaxNode)>) -> Option<Vec<SyntaxNode>> {
+    fn statement(
+        &mut self,
+        node: &SyntaxNode,
+        params: Option<(&SpannedKey, &SyntaxNode)>,
+        quote: NameQuote,
+    ) -> Option<Vec<SyntaxNode>> {
         let source = &expect_text(node, "a statement", &mut self.diagnostics)?.text;
         // A text that is nothing but a template can only be the statement itself: as a parameter it would not be SQL.
         let is_whole = expr::single_expression(source).is_some_and(|inner| !inner.ends_with("raw"));
@@ -96,7 +104,7 @@ impl NoetlCompiler<'_> {
             SyntaxNodeKind::Str(text) => text.span_of(range, node.span),
             _ => node.span,
         };
-        let split = match expr::split_sql(source) {
+        let split = match expr::split_sql(source, quote) {
             Ok(split) => split,
             Err(problems) => {
                 for problem in problems {

@@ -314,6 +314,21 @@ def program(code, names):
     return found
 
 
+def library(name, lib):
+    """What an import statement binds: `import lib as name`, `import a.b` (which binds `a`), `from a import b as name`."""
+    import importlib
+    if isinstance(lib, dict):
+        module, part = importlib.import_module(lib["from"]), lib["import"]
+        if hasattr(module, part):
+            return getattr(module, part)
+        try:
+            return importlib.import_module(module.__name__ + "." + part)
+        except ModuleNotFoundError:
+            raise ImportError("cannot import name %r from %r" % (part, module.__name__)) from None
+    module = importlib.import_module(lib)
+    return module if "." not in name else sys.modules[name.partition(".")[0]]
+
+
 def execute(code, inputs, libs):
     data = inputs.get("input_data", inputs)
     space = None
@@ -325,8 +340,7 @@ def execute(code, inputs, libs):
         space = module.__dict__
         space["__builtins__"] = builtins
         for name, lib in libs.items():
-            import importlib
-            space[name] = importlib.import_module(lib)
+            space[name.partition(".")[0]] = library(name, lib)
         space.update(inputs)
         space["input_data"] = data
         try:

@@ -102,7 +102,8 @@ impl<'a> Reducer<'a> {
                 .into());
         }
         let sees_itself = pipeline.tasks.len() > 1 || !task.label.is_empty();
-        let names = sees_itself.then(|| TaskNames::before(task, body));
+        let step = self.program.visible_name(self.frame(id)?.node);
+        let names = sees_itself.then(|| TaskNames::before(step, task, body));
         let locals = Locals { task: names.as_ref(), ..Locals::default() };
         match &task.action {
             Action::Evaluate(expression) => {
@@ -286,7 +287,8 @@ impl<'a> Reducer<'a> {
         let rejected = self.check_state_changes(outcome)?;
         let outcome = rejected.as_ref().unwrap_or(outcome);
         let PipelinePosition { task, body, scope, .. } = self.pipeline_frame(id)?;
-        let names = TaskNames::after(task, body, outcome, self.now());
+        let step = self.program.visible_name(self.frame(id)?.node);
+        let names = TaskNames::after(step, task, body, outcome, self.now());
         let locals = Locals { task: Some(&names), ..Locals::default() };
         let (next, matched) = self.decide(id, outcome, locals)?;
         let mut previous = outcome.output.clone();

@@ -1,11 +1,11 @@
 //! The names that a task's expressions see in addition to the scope's, and the outcome of the task.
 //!
-//! | task | `_task`, `_attempt`, `_visit`, `_prev` | `outcome` |
-//! |---|---|---|
-//! | is about to be attempted | of this attempt | – |
-//! | has ended | of the attempt that has ended | its outcome |
+//! | task | `_task`, `_attempt`, `_visit`, `_prev` | `_own` | `outcome` |
+//! |---|---|---|---|
+//! | is about to be attempted | of this attempt | the previous result; – before the first | – |
+//! | has ended | of the attempt that has ended | its result | its outcome |
 //!
-//! – is a name that does not exist.
+//! `_step` is the name of the node that the author sees the task in. – is a name that does not exist.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -19,12 +19,16 @@ use crate::{ErrorInfo, Outcome, TaskOutcome};
 /// The properties of an outcome that the reducer sets itself.
 const RESERVED: [&str; 5] = ["status", "result", "error", "meta", "private"];
 
-/// The names `_task`, `_attempt` and `_visit` (both from 1) and `_prev`; for an ended task also `outcome`.
+/// The names `_step`, `_task`, `_attempt` and `_visit` (both from 1), `_prev` and `_own`; for an ended task also
+/// `outcome`.
 pub(crate) struct TaskNames<'a> {
+    step: &'a Arc<str>,
     task: Arc<str>,
     attempt: u32,
     visit: u32,
     previous: Value,
+    /// Some task of the pipeline has ended, so that `previous` is a result.
+    has_result: bool,
     ended: Option<TaskEnd<'a>>,
 }
 
@@ -38,18 +42,21 @@ struct TaskEnd<'a> {
 
 impl<'a> TaskNames<'a> {
     /// Returns the names of a task that is about to be attempted.
-    pub(super) fn before(task: &Task, body: &PipelineFrame) -> TaskNames<'a> {
+    pub(super) fn before(step: &'a Arc<str>, task: &Task, body: &PipelineFrame) -> TaskNames<'a> {
         let continues = body.next_call_input.is_some();
         TaskNames {
+            step,
             task: task.label.clone(),
             attempt: body.attempt + u32::from(!continues),
             visit: body.visits.get(&body.pc).copied().unwrap_or(0) + 1,
             previous: body.previous.clone(),
+            has_result: body.pc > 0 || !body.visits.is_empty(),
             ended: None,
         }
     }
 
     pub(super) fn after(
+        step: &'a Arc<str>,
         task: &Task,
         body: &PipelineFrame,
         outcome: &'a TaskOutcome,
@@ -57,7 +64,7 @@ impl<'a> TaskNames<'a> {
     ) -> TaskNames<'a> {
         let (started_at, value) = (body.task_started_at, OnceCell::new());
         let ended = Some(TaskEnd { outcome, started_at, ended_at, value });
-        TaskNames { attempt: body.attempt.max(1), ended, ..TaskNames::before(task, body) }
+        TaskNames { attempt: body.attempt.max(1), ended, ..TaskNames::before(step, task, body) }
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
@@ -66,6 +73,11 @@ impl<'a> TaskNames<'a> {
             "_attempt" => Some(Value::from(self.attempt)),
             "_visit" => Some(Value::from(self.visit)),
             "_prev" => Some(self.previous.clone()),
+            "_step" => Some(Value::Str(self.step.clone())),
+            "_own" => match &self.ended {
+                Some(ended) => Some(ended.outcome.output.clone()),
+                None => self.has_result.then(|| self.previous.clone()),
+            },
             "outcome" => self.outcome().cloned(),
             _ => None,
         }
