@@ -145,7 +145,10 @@ impl LoomCompiler<'_> {
             literal: value.and_then(|node| literal(node).map(|value| (value, node.span))),
             scope,
         });
-        let value = value.map(|node| self.value(node, scope));
+        let value = value.map(|node| match op {
+            WriteOp::AppendText => self.value(&as_text(node), scope),
+            _ => self.value(node, scope),
+        });
         Some(NodeKind::single_task(Action::Write(VariableUpdate::new(Level::Run, lower, op, value))))
     }
 
@@ -170,6 +173,16 @@ fn operation(kind: ActionType) -> WriteOp {
         ActionType::AppendToArray => WriteOp::AppendItem,
         ActionType::AppendToString => WriteOp::AppendText,
         _ => WriteOp::Set,
+    }
+}
+
+/// Converts the result of an expression to text as the language does; the engine knows nothing of binary values.
+fn as_text(node: &SyntaxNode) -> SyntaxNode {
+    match &node.kind {
+        SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => {
+            SyntaxNode::new(node.span, SyntaxNodeKind::Str(text.wrap("@string(", 1, ")")))
+        }
+        _ => node.clone(),
     }
 }
 

@@ -435,6 +435,32 @@ async fn changes_of_variables() {
     }
 }
 
+/// A binary body is its text wherever a text is built, and fails where it is none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn binary_bodies_in_texts() {
+    const TEXTS: &str = r#"{"actions": {
+        "get": {"type": "http", "uri": "https://x.test", "runtimeConfiguration": {"staticResult": {"name": "body"}}},
+        "i": {"type": "initializeVariable", "inputs": {"variables": [{"name": "log", "type": "string", "value": "got "}]}},
+        "append": {"type": "appendToStringVariable", "inputs": {"name": "log", "value": "@body('get')"}, "runAfter": {"get": ["Succeeded"], "i": ["Succeeded"]}},
+        "text": {"type": "compose", "inputs": ["@{body('get')}!", "@concat(body('get'), '?')", "@string(body('get'))"], "runAfter": {"get": ["Succeeded"]}},
+        "rows": {"type": "table", "inputs": {"from": [1], "format": "CSV", "columns": [{"header": "h", "value": "@body('get')"}]}, "runAfter": {"get": ["Succeeded"]}},
+        "list": {"type": "join", "inputs": {"from": ["@body('get')", "@body('get')"], "joinWith": "+"}, "runAfter": {"get": ["Succeeded"]}}},
+        "outputs": {"o": ["@variables('log')", "@outputs('text')", "@body('rows')", "@body('list')"]},
+        "staticResults": {"body": {"status": "Succeeded", "outputs": {"statusCode": 200, "body": {"$content-type": "TYPE", "$content": "BASE64"}}}}}"#;
+    for (content_type, base64, expected) in [
+        ("application/octet-stream", "b2s=", r#"{"o":["got ok",["ok!","ok?","ok"],"h\r\nok\r\n","ok+ok"]}"#),
+        ("text/plain; charset=iso-8859-1", "5A==", r#"{"o":["got ä",["ä!","ä?","ä"],"h\r\nä\r\n","ä+ä"]}"#),
+        ("image/png", "/w==", "failed InvalidTemplate"),
+    ] {
+        let (report, _) = ended(&TEXTS.replace("TYPE", content_type).replace("BASE64", base64), "{}").await;
+        let actual = match &report.error {
+            None => to_json(&report.output),
+            Some(error) => format!("{} {}", report.status.as_str(), error.code),
+        };
+        assert_eq!(actual, expected, "{:?}", report.error);
+    }
+}
+
 /// The duration of nested loops whose iterations take one second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loops_side_by_side() {

@@ -4,6 +4,7 @@
 //! no infinity: a float that is not finite cannot be constructed. `1 == 1.0`, yet `1.0` keeps its point when
 //! printed.
 
+mod charset;
 mod codec;
 mod digits;
 mod eval;
@@ -17,6 +18,7 @@ mod time;
 mod typed;
 mod value;
 
+pub use charset::{UndecodableText, content_type_parameter, decode_text};
 pub use codec::{DecodeError, decode, encode};
 pub use digits::Digits;
 pub use eval::{

@@ -12,6 +12,7 @@ use windlass_value::{Duration, Map, Value, to_json};
 
 use super::body;
 use super::client::ConnectionMode;
+use super::content::binary_text;
 use super::failure::bad_request;
 use super::poll;
 use super::uri::{self, ParsedUrl};
@@ -195,7 +196,8 @@ pub(super) fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::Str(text) => Some(text.to_string()),
         Value::Null => Some(String::new()),
-        Value::List(_) | Value::Map(_) | Value::Stored(_) => None,
+        Value::Map(_) => binary_text(value),
+        Value::List(_) | Value::Stored(_) => None,
         number_or_bool => Some(to_json(number_or_bool)),
     }
 }
