@@ -461,6 +461,28 @@ async fn binary_bodies_in_texts() {
     }
 }
 
+/// A variable is found in any letter case and shown in the declared one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn variable_names_keep_their_case() {
+    const NAMES: &str = r#"{"actions": {
+        "write": {"type": "incrementVariable", "inputs": {"name": "TOTALCount", "value": 2}, "runAfter": {"i": ["Succeeded"]}},
+        "i": {"type": "initializeVariable", "inputs": {"variables": [{"name": "totalCount", "type": "integer", "value": 1}]}},
+        "read": {"type": "compose", "inputs": "@add(variables('totalcount'), variables('totalCount'))", "runAfter": {"write": ["Succeeded"]}}}}"#;
+    let (report, _) = ended(NAMES, "{}").await;
+    assert_eq!(
+        to_json(&report.output),
+        r#"{"write":{"name":"totalCount","value":3},"i":{"name":"totalCount","value":1},"read":6}"#,
+        "{:?}",
+        report.error
+    );
+    // A bare action writes a variable of the run's input, in any letter case.
+    const BARE: &str = r#"{"one": {"type": "incrementVariable", "inputs": {"name": "Left", "value": 1}},
+        "two": {"type": "incrementVariable", "inputs": {"name": "LEFT", "value": "@variables('left')"}, "runAfter": {"one": ["Succeeded"]}}}"#;
+    let (report, _) = ended(BARE, r#"{"lefT": 5}"#).await;
+    let expected = r#"{"one":{"name":"Left","value":6},"two":{"name":"Left","value":12}}"#;
+    assert_eq!(to_json(&report.output), expected, "{:?}", report.error);
+}
+
 /// The duration of nested loops whose iterations take one second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loops_side_by_side() {

@@ -119,8 +119,11 @@ impl Reducer<'_> {
                 return None;
             }
             let input = self.state.run.input.as_map()?;
-            let given =
-                input.get(name).or_else(|| input.iter().find(|(key, _)| key.to_lowercase() == name).map(|(_, v)| v))?;
+            let folded = || {
+                let lower = name.to_lowercase();
+                input.iter().find(|(key, _)| key.to_lowercase() == lower).map(|(_, value)| value)
+            };
+            let given = input.get(name).or_else(folded)?;
             Some(Variable { kind: VariableKind::Any, value: given.clone() })
         }))
     }

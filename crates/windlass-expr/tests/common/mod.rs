@@ -138,6 +138,10 @@ impl EvalScope for MockScope {
         })
     }
 
+    fn variable_ignoring_case(&self, lower: &str) -> Option<Value> {
+        self.variable(Level::Any, lower)
+    }
+
     fn node(&self, name: &str) -> Option<NodeView> {
         let (status, output, error) = match name {
             "http" => (
