@@ -17,6 +17,7 @@ mod formats;
 mod graph;
 mod history;
 mod models;
+mod pages;
 mod playbooks;
 mod projects;
 mod register;

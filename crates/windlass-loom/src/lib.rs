@@ -34,6 +34,7 @@ mod graph;
 mod http;
 mod loops;
 mod order;
+mod pages;
 mod parameters;
 mod records;
 mod replies;
