@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use windlass_agents::language::AgentLanguage;
 use windlass_value::{
-    BlobHash, EvalError, EvalErrorKind, EvalScope, ExpressionMode, IterationRecords, IterationView, Language, Level,
-    Meter, NodeView, RunView, StoredValue, Timestamp, Value, parse_json, to_json,
+    BlobHash, ContentSummary, EvalError, EvalErrorKind, EvalScope, ExpressionMode, IterationRecords, IterationView,
+    Language, Level, Meter, NodeView, RunView, StoredValue, Timestamp, Value, parse_json, to_json,
 };
 
 const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -43,7 +43,13 @@ fn with_stored(value: &Value) -> Value {
             Some(name) => {
                 let chunked = name.starts_with("chunked");
                 let items = if chunked { 3 } else { 0 };
-                Value::Stored(Arc::new(StoredValue { hash: hash_of_name(name), size: 70_000, items, chunked }))
+                Value::Stored(Arc::new(StoredValue {
+                    hash: hash_of_name(name),
+                    size: 70_000,
+                    items,
+                    chunked,
+                    summary: ContentSummary::default(),
+                }))
             }
             None => value.clone(),
         },

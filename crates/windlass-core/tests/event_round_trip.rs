@@ -4,12 +4,19 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use windlass_core::{Event, EventDoc, EventKind, FieldDoc, FieldShape};
-use windlass_value::{BlobHash, Map, StoredValue, Timestamp, Value, parse_json, to_json};
+use windlass_value::{BlobHash, ContentSummary, Map, StoredValue, Timestamp, Value, parse_json, to_json};
 
 /// Generates any value, including one that is stored outside the event.
 fn any_value() -> BoxedStrategy<Value> {
-    let stored =
-        |size: u64| Value::Stored(Arc::new(StoredValue { hash: BlobHash([7; 32]), size, items: 0, chunked: false }));
+    let stored = |size: u64| {
+        Value::Stored(Arc::new(StoredValue {
+            hash: BlobHash([7; 32]),
+            size,
+            items: 0,
+            chunked: false,
+            summary: ContentSummary::default(),
+        }))
+    };
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::Bool),

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use windlass_expr::jinja::{JinjaLanguage, names, references};
 use windlass_value::{
-    BlobHash, CompileError, EvalError, EvalErrorKind, EvalScope, ExpressionMode, IterationView, Language, Level, Meter,
-    NodeView, PathPart, RunView, StoredValue, Timestamp, Value, parse_json, to_json,
+    BlobHash, CompileError, ContentSummary, EvalError, EvalErrorKind, EvalScope, ExpressionMode, IterationView,
+    Language, Level, Meter, NodeView, PathPart, RunView, StoredValue, Timestamp, Value, parse_json, to_json,
 };
 
 const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -51,7 +51,13 @@ impl TestScope {
 }
 
 fn stored(mark: u8, items: u64, chunked: bool) -> Value {
-    Value::Stored(Arc::new(StoredValue { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
+    Value::Stored(Arc::new(StoredValue {
+        hash: BlobHash([mark; 32]),
+        size: 1000,
+        items,
+        chunked,
+        summary: ContentSummary::default(),
+    }))
 }
 
 impl EvalScope for TestScope {
@@ -156,7 +162,13 @@ impl EvalScope for TestScope {
 
     fn blob(&self, stored: &StoredValue) -> Result<Value, EvalError> {
         let chunk = |mark: u8, items: u64| {
-            Value::Stored(Arc::new(StoredValue { hash: BlobHash([mark; 32]), size: 10, items, chunked: false }))
+            Value::Stored(Arc::new(StoredValue {
+                hash: BlobHash([mark; 32]),
+                size: 10,
+                items,
+                chunked: false,
+                summary: ContentSummary::default(),
+            }))
         };
         match stored.hash.0[0] {
             1 => Ok(json("[10,20,30]")),

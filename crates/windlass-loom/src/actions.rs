@@ -13,6 +13,8 @@ use crate::codes;
 use crate::compiler::LoomCompiler;
 use crate::connectors;
 use crate::fields::ActionFields;
+use crate::pages::PolicyEntry;
+use crate::retry;
 use crate::scopes::ActionPosition;
 use crate::statics::StaticResult;
 use crate::types::{self, ActionType};
@@ -53,6 +55,8 @@ pub(crate) struct CommonFields<'a> {
     pub retry: Option<Retry>,
     /// The action has a retry policy, possibly `none`.
     pub retry_given: bool,
+    /// `runtimeConfiguration.paginationPolicy`
+    pub pagination: Option<PolicyEntry<'a>>,
     /// The result that replaces running the action.
     pub static_result: Option<StaticResult>,
     /// The parts of the action that are redacted.
@@ -95,6 +99,7 @@ impl LoomCompiler<'_> {
         let (place, common, calls_before) = (*position, CommonFields::default(), self.calls.len());
         let mut current = CurrentAction { name: name.clone(), kind, id, position: place, fields, common, calls_before };
         self.common(&mut current, kind);
+        self.check_pagination(&current, kind);
         let made = self.kind(&mut current, kind);
         self.complete(current, made);
         self.current = around;
@@ -182,7 +187,7 @@ impl LoomCompiler<'_> {
         Some(NodeKind::evaluate(self.value(&inputs, current.position.scope)))
     }
 
-    /// Assembles the node. The retry of a single task is set on the task; any other node is retried as a whole. Loom's
+    /// Assembles the node. The retry of a single visible task is set on the task; any other node is retried as a whole. Loom's
     /// `timeout` of an effect applies to each attempt; Azure's `limit.timeout` applies to all attempts together.
     fn complete(&mut self, current: CurrentAction, made: Option<NodeKind>) {
         self.node(current.id).redaction = current.common.redaction;
@@ -200,7 +205,7 @@ impl LoomCompiler<'_> {
         let Some(mut kind) = made else { return };
         let (mut retry, mut timeout) = (common.retry, common.timeout);
         if let NodeKind::Pipeline(pipeline) = &mut kind
-            && let [task] = pipeline.tasks.as_mut_slice()
+            && let Some(task) = retry::only_visible_task(pipeline)
         {
             task.retry = retry.take();
             let each_try = |timeout: &mut NodeTimeout| timeout.status == Status::TimedOut;
@@ -272,7 +277,8 @@ impl LoomCompiler<'_> {
         let Some(mut object) = ObjectReader::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else {
             return;
         };
-        for name in ["contentTransfer", "paginationPolicy", "requestOptions", "lifetime"] {
+        common.pagination = object.take_entry("paginationPolicy");
+        for name in ["contentTransfer", "requestOptions", "lifetime"] {
             if let Some((key, _)) = object.take_entry(name) {
                 self.warn_no_effect(key);
             }

@@ -43,6 +43,9 @@ impl LoomCompiler<'_> {
         if current.common.has_option("DisableAsyncPattern") {
             entries.push(("async", SyntaxNode::new(start, SyntaxNodeKind::Bool(false))));
         }
+        if current.common.pagination.is_some() {
+            entries.push(("pages", SyntaxNode::new(start, SyntaxNodeKind::Bool(true))));
+        }
         self.effect_retry(current);
         if self.azure && current.common.retry.is_none() && !current.common.retry_given {
             current.common.retry = Some(retry::azure_default());
@@ -50,6 +53,9 @@ impl LoomCompiler<'_> {
         let input = self.value(&SyntaxNode::object(current.fields.span(), entries), scope);
         let at = Span::new(start.start, start.start + 1);
         self.check_tool("http", at)?;
+        if let Some((_, policy)) = current.common.pagination {
+            return self.pages(current, policy, input);
+        }
         Some(NodeKind::single_task(Action::Effect(Effect::new("http", input))))
     }
 

@@ -34,6 +34,7 @@ mod graph;
 mod http;
 mod loops;
 mod order;
+mod pages;
 mod parameters;
 mod records;
 mod replies;
@@ -110,6 +111,7 @@ pub fn compile_tree(
     let mut compiler = compiler::LoomCompiler::new(source, options, found);
     compiler.workflow(tree);
     compiler.check_references();
+    compiler.unify_variable_names();
     compiler.warn();
     let compiler::LoomCompiler { plan, diagnostics, calls, .. } = compiler;
     finish(plan, diagnostics, calls)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Amount, Backoff, Growth, Jitter, NodeKind, Retry};
+use windlass_core::plan::{Amount, Backoff, Growth, Jitter, NodeKind, Pipeline, Retry, Task};
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{
     Diagnostic, ObjectReader, Span, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_list, expect_text, format_names,
@@ -85,6 +85,12 @@ fn exponential(defaults: &RetryDefaults) -> Retry {
         on: defaults.on.iter().map(|code| Arc::from(*code)).collect(),
         window: None,
     }
+}
+
+/// Returns the only task of a pipeline, apart from those that the compiler generated around it.
+pub(crate) fn only_visible_task(pipeline: &mut Pipeline) -> Option<&mut Task> {
+    let mut visible = pipeline.tasks.iter_mut().filter(|task| !task.hidden);
+    visible.next().filter(|_| visible.next().is_none())
 }
 
 impl LoomCompiler<'_> {
@@ -262,11 +268,11 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Sets the retry policy of a node: on its task if it is a single task, otherwise on the node.
+    /// Sets the retry policy of a node: on its task if it has one visible task, otherwise on the node.
     pub(crate) fn put_retry(&mut self, child: windlass_core::plan::NodeId, retry: Option<Retry>) {
         let node = self.node(child);
         if let NodeKind::Pipeline(pipeline) = &mut node.kind
-            && let [task] = pipeline.tasks.as_mut_slice()
+            && let Some(task) = only_visible_task(pipeline)
         {
             task.retry = retry;
             return;

@@ -99,7 +99,7 @@ impl LoomCompiler<'_> {
         let validates = node.get("inputs").and_then(|inputs| inputs.get("schema")).filter(|_| validated);
         let validates = validates.map(|schema| self.validation(schema));
         if let Some(node) = object.take("runtimeConfiguration") {
-            self.trigger_configuration(node, &mut settings);
+            self.trigger_configuration(kind, node, &mut settings);
         }
         let conditions = object.take("conditions").map(|node| self.trigger_conditions(node)).unwrap_or_default();
         let split = object.take("splitOn").and_then(|node| self.split_on(node));
@@ -189,7 +189,7 @@ impl LoomCompiler<'_> {
         validated
     }
 
-    fn trigger_configuration(&mut self, node: &SyntaxNode, settings: &mut Map) {
+    fn trigger_configuration(&mut self, kind: &str, node: &SyntaxNode, settings: &mut Map) {
         let Some(mut object) = ObjectReader::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else {
             return;
         };
@@ -197,7 +197,11 @@ impl LoomCompiler<'_> {
             // The inputs and outputs of a trigger are the input of the run.
             self.plan.redaction.inputs |= !self.secure_data(node).is_none();
         }
-        object.ignore(&["paginationPolicy", "staticResult"]);
+        object.ignore(&["staticResult"]);
+        if let Some((key, _)) = object.take_entry("paginationPolicy").filter(|_| kind == "http") {
+            let hint = "remove it, and let an `http` action of the run get the pages";
+            self.error(codes::NOT_SUPPORTED, key.span, "a polled trigger takes one page only", hint);
+        }
         let concurrency = object.take("concurrency");
         object.finish(codes::UNKNOWN_KEY, "`runtimeConfiguration` of a trigger", &mut self.diagnostics);
         let concurrency = concurrency.and_then(|node| ObjectReader::read(node, "`concurrency`", &mut self.diagnostics));

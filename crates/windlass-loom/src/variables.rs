@@ -1,5 +1,8 @@
 //! Variables: declared at the top level, written anywhere, shared by the whole run.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use windlass_core::plan::{Action, NodeKind, Pipeline, Task, VariableKind, VariableUpdate, WriteOp};
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{
@@ -78,9 +81,8 @@ impl LoomCompiler<'_> {
         if let Some(node) = value {
             self.check_literal(&written, kind, literal(node), node.span);
         }
-        let lower = written.to_lowercase();
         let declared = LoomVariable { name: written.clone(), kind, span: name.span };
-        if let Some(first) = self.variables.insert(lower.clone(), declared) {
+        if let Some(first) = self.variables.insert(written.to_lowercase(), declared) {
             let message = format!("the variable `{written}` is declared twice");
             let problem = Diagnostic::error(codes::DECLARED_TWICE, name.span, message);
             self.push(
@@ -90,7 +92,7 @@ impl LoomCompiler<'_> {
             );
         }
         let value = value.map(|node| self.value(node, scope));
-        let write = VariableUpdate::new(Level::Run, lower, WriteOp::Declare(kind), value);
+        let write = VariableUpdate::new(Level::Run, written, WriteOp::Declare(kind), value);
         Some(Task::new(Action::Write(write)))
     }
 
@@ -136,17 +138,40 @@ impl LoomCompiler<'_> {
             _ => current.fields.require("value", &mut self.diagnostics),
         };
         let written = self.variable_name(name)?;
-        let lower = written.to_lowercase();
         self.writes.push(VariableWrite {
-            name: lower.clone(),
-            written,
+            name: written.to_lowercase(),
+            written: written.clone(),
             span: name.span,
             op,
             literal: value.and_then(|node| literal(node).map(|value| (value, node.span))),
             scope,
         });
-        let value = value.map(|node| self.value(node, scope));
-        Some(NodeKind::single_task(Action::Write(VariableUpdate::new(Level::Run, lower, op, value))))
+        let value = value.map(|node| match op {
+            WriteOp::AppendText => self.value(&as_text(node), scope),
+            _ => self.value(node, scope),
+        });
+        Some(NodeKind::single_task(Action::Write(VariableUpdate::new(Level::Run, written, op, value))))
+    }
+
+    /// Gives every write the variable's one spelling: the declared one, else that of the first write. Expressions find
+    /// a variable in any letter case.
+    pub(crate) fn unify_variable_names(&mut self) {
+        let mut spellings: BTreeMap<&str, Arc<str>> = BTreeMap::new();
+        for write in &self.writes {
+            spellings.entry(&write.name).or_insert_with(|| write.written.as_str().into());
+        }
+        spellings
+            .extend(self.variables.iter().map(|(lower, variable)| (lower.as_str(), variable.name.as_str().into())));
+        for node in &mut self.plan.nodes {
+            let NodeKind::Pipeline(pipeline) = &mut node.kind else { continue };
+            for task in &mut pipeline.tasks {
+                if let Action::Write(write) = &mut task.action
+                    && let Some(spelling) = spellings.get(write.name.to_lowercase().as_str())
+                {
+                    write.name = spelling.clone();
+                }
+            }
+        }
     }
 
     /// Checks that a literal has the variable's kind; null is left to the engine.
@@ -170,6 +195,16 @@ fn operation(kind: ActionType) -> WriteOp {
         ActionType::AppendToArray => WriteOp::AppendItem,
         ActionType::AppendToString => WriteOp::AppendText,
         _ => WriteOp::Set,
+    }
+}
+
+/// Converts the result of an expression to text as the language does; the engine knows nothing of binary values.
+fn as_text(node: &SyntaxNode) -> SyntaxNode {
+    match &node.kind {
+        SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => {
+            SyntaxNode::new(node.span, SyntaxNodeKind::Str(text.wrap("@string(", 1, ")")))
+        }
+        _ => node.clone(),
     }
 }
 

@@ -1,9 +1,13 @@
 //! A cache of stored values for the reducer: those it has just created and those it has just used.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 
 use windlass_core::Values;
-use windlass_value::{BlobHash, StoredValue, Value, encode};
+use windlass_value::{BlobHash, ContentSummary, StoredValue, Value, encode, write_json};
+
+/// The bytes of JSON that are hashed at a time.
+const DIGEST_BUFFER_BYTES: usize = 16 * 1024;
 
 /// The approximate size of the cache in bytes of decoded values.
 const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
@@ -67,7 +71,35 @@ impl Values for BlobCache {
             self.fresh.push((hash, bytes));
         }
         let items = value.as_list().map_or(0, |list| list.len() as u64);
-        StoredValue { hash, size: (size as u64).saturating_add(value.stored_bytes()), items, chunked: false }
+        let size = (size as u64).saturating_add(value.stored_bytes());
+        StoredValue { hash, size, items, chunked: false, summary: content_summary(value) }
+    }
+}
+
+/// Describes a value's JSON, which is hashed while it is written and never held as a whole.
+pub fn content_summary(value: &Value) -> ContentSummary {
+    let mut digest = JsonDigest { hasher: blake3::Hasher::new(), size: 0 };
+    let mut buffered = std::io::BufWriter::with_capacity(DIGEST_BUFFER_BYTES, &mut digest);
+    // Neither a value nor this writer has a way to fail.
+    let _ = write_json(value, &mut buffered).and_then(|()| buffered.flush());
+    drop(buffered);
+    ContentSummary::new(value, BlobHash(*digest.hasher.finalize().as_bytes()), digest.size)
+}
+
+struct JsonDigest {
+    hasher: blake3::Hasher,
+    size: u64,
+}
+
+impl Write for JsonDigest {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.hasher.update(bytes);
+        self.size += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -24,7 +24,7 @@ mod reused_results;
 mod tool;
 mod workers;
 
-pub use blobs::BlobCache;
+pub use blobs::{BlobCache, content_summary};
 pub use clean::{CleanupReport, clean_runs, removable};
 pub use clock::{Clock, real_now};
 pub use codec::{decode_plan, decode_state};

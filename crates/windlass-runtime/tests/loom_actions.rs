@@ -435,6 +435,54 @@ async fn changes_of_variables() {
     }
 }
 
+/// A binary body is its text wherever a text is built, and fails where it is none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn binary_bodies_in_texts() {
+    const TEXTS: &str = r#"{"actions": {
+        "get": {"type": "http", "uri": "https://x.test", "runtimeConfiguration": {"staticResult": {"name": "body"}}},
+        "i": {"type": "initializeVariable", "inputs": {"variables": [{"name": "log", "type": "string", "value": "got "}]}},
+        "append": {"type": "appendToStringVariable", "inputs": {"name": "log", "value": "@body('get')"}, "runAfter": {"get": ["Succeeded"], "i": ["Succeeded"]}},
+        "text": {"type": "compose", "inputs": ["@{body('get')}!", "@concat(body('get'), '?')", "@string(body('get'))"], "runAfter": {"get": ["Succeeded"]}},
+        "rows": {"type": "table", "inputs": {"from": [1], "format": "CSV", "columns": [{"header": "h", "value": "@body('get')"}]}, "runAfter": {"get": ["Succeeded"]}},
+        "list": {"type": "join", "inputs": {"from": ["@body('get')", "@body('get')"], "joinWith": "+"}, "runAfter": {"get": ["Succeeded"]}}},
+        "outputs": {"o": ["@variables('log')", "@outputs('text')", "@body('rows')", "@body('list')"]},
+        "staticResults": {"body": {"status": "Succeeded", "outputs": {"statusCode": 200, "body": {"$content-type": "TYPE", "$content": "BASE64"}}}}}"#;
+    for (content_type, base64, expected) in [
+        ("application/octet-stream", "b2s=", r#"{"o":["got ok",["ok!","ok?","ok"],"h\r\nok\r\n","ok+ok"]}"#),
+        ("text/plain; charset=iso-8859-1", "5A==", r#"{"o":["got ä",["ä!","ä?","ä"],"h\r\nä\r\n","ä+ä"]}"#),
+        ("image/png", "/w==", "failed InvalidTemplate"),
+    ] {
+        let (report, _) = ended(&TEXTS.replace("TYPE", content_type).replace("BASE64", base64), "{}").await;
+        let actual = match &report.error {
+            None => to_json(&report.output),
+            Some(error) => format!("{} {}", report.status.as_str(), error.code),
+        };
+        assert_eq!(actual, expected, "{:?}", report.error);
+    }
+}
+
+/// A variable is found in any letter case and shown in the declared one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn variable_names_keep_their_case() {
+    const NAMES: &str = r#"{"actions": {
+        "write": {"type": "incrementVariable", "inputs": {"name": "TOTALCount", "value": 2}, "runAfter": {"i": ["Succeeded"]}},
+        "i": {"type": "initializeVariable", "inputs": {"variables": [{"name": "totalCount", "type": "integer", "value": 1}]}},
+        "read": {"type": "compose", "inputs": "@add(variables('totalcount'), variables('totalCount'))", "runAfter": {"write": ["Succeeded"]}}}}"#;
+    let (report, _) = ended(NAMES, "{}").await;
+    assert_eq!(
+        to_json(&report.output),
+        r#"{"write":{"name":"totalCount","value":3},"i":{"name":"totalCount","value":1},"read":6}"#,
+        "{:?}",
+        report.error
+    );
+    // A bare action writes a variable of the run's input, in any letter case.
+    const BARE: &str = r#"{"one": {"type": "incrementVariable", "inputs": {"name": "Left", "value": 1}},
+        "two": {"type": "incrementVariable", "inputs": {"name": "LEFT", "value": "@variables('left')"}, "runAfter": {"one": ["Succeeded"]}}}"#;
+    let (report, _) = ended(BARE, r#"{"lefT": 5}"#).await;
+    let expected = r#"{"one":{"name":"Left","value":6},"two":{"name":"Left","value":12}}"#;
+    assert_eq!(to_json(&report.output), expected, "{:?}", report.error);
+}
+
 /// The duration of nested loops whose iterations take one second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loops_side_by_side() {

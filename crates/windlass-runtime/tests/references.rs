@@ -77,6 +77,13 @@ async fn events_carry_the_reference_and_never_the_body() {
         let bytes = store.blob(&stored.hash).expect("read").expect("there");
         assert_eq!(blake3::hash(&bytes).as_bytes(), &stored.hash.0, "the key is the checksum");
         assert!(stored.size >= bytes.len() as u64 && bytes.len() > LARGE / 2);
+        let json = to_json(&codec::blob_value(&stored.hash, &bytes).expect("read"));
+        assert_eq!(
+            blake3::hash(json.as_bytes()).as_bytes(),
+            &stored.summary.checksum.0,
+            "the checksum is that of the JSON"
+        );
+        assert_eq!(stored.summary.size, json.len() as u64);
         let text = to_json(&Value::Stored(Arc::new(stored.clone())));
         for field in ["\"store\":", "\"key\":", "\"checksum\":\"blake3:", "\"size\":", "\"schema_hint\":"] {
             assert!(text.contains(field), "{text}");

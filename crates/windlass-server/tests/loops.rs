@@ -2,6 +2,7 @@
 
 use crate::common;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -415,6 +416,70 @@ async fn large_values_are_served_to_readers_of_the_run_that_wrote_them() {
     assert!(value.to_string().contains(&text));
     world.get(&format!("/api/v1/runs/other/values/{hash}")).await.expect_status(404);
     world.get("/api/v1/runs/r1/values/zz").await.expect_status(404);
+}
+
+/// Collects the references in a JSON value.
+fn references(value: &Json, found: &mut Vec<Json>) {
+    match value {
+        Json::Object(map) if map.len() == 1 && map.contains_key("ref") => found.push(map["ref"].clone()),
+        Json::Object(map) => map.values().for_each(|inner| references(inner, found)),
+        Json::Array(items) => items.iter().for_each(|inner| references(inner, found)),
+        _ => {}
+    }
+}
+
+/// Returns the hint that describes a value; a chunked list also has the number of its items.
+fn expected_hint(value: &Json, hint: &Json) -> Json {
+    match value {
+        Json::Object(map) if map.len() > 32 => {
+            json!({"type": "object", "keys": map.keys().take(32).collect::<Vec<_>>(), "more_keys": map.len() - 32})
+        }
+        Json::Object(map) => json!({"type": "object", "keys": map.keys().collect::<Vec<_>>()}),
+        Json::Array(_) if hint["chunked"] == true => json!({"type": "array", "items": hint["items"], "chunked": true}),
+        Json::Array(items) => json!({"type": "array", "items": items.len()}),
+        _ => json!({"type": "string"}),
+    }
+}
+
+/// The bytes of a reference's key have its size and checksum, and its hint describes them. The same holds for the
+/// references inside.
+#[tokio::test]
+async fn references_can_be_verified() {
+    let world = World::new();
+    let text = "ä€\"\n".repeat(12_000);
+    let wide: serde_json::Map<String, Json> =
+        (10..50).map(|at| (format!("key{at}"), json!("y".repeat(3_000)))).collect();
+    let echo = |input: &str| json!({"type": "activity", "inputs": {"activityName": "echo", "input": input}});
+    let big = json!({ "name": "big", "actions": {
+        "text": echo("@triggerBody().text"), "object": echo("@triggerBody().object"), "list": echo("@triggerBody().list"),
+        "wide": echo("@triggerBody().wide"),
+        "each": {"type": "foreach", "foreach": "@range(0, 3)", "actions": {"item": echo("@triggerBody().text")}} } });
+    world.register(&big.to_string()).await;
+    let object = json!({"note": text, "rows": [1.0, 2, null]});
+    let input = json!({"text": text, "object": object, "list": [text, text], "wide": wide});
+    let start = json!({"definition": "big", "id": "r1", "input": input, "wait_ms": 60_000});
+    world.post("/api/v1/runs", start).await.expect_status(200);
+    let events = world.get("/api/v1/runs/r1/events?limit=1000").await.json();
+    let (mut left, mut hints) = (Vec::new(), BTreeSet::new());
+    references(&events, &mut left);
+    while let Some(reference) = left.pop() {
+        let key = reference["key"].as_str().expect("a key");
+        let address = format!("/api/v1/runs/r1/values/{key}");
+        let reply = world.get(&address).await;
+        let value = reply.expect_status(200);
+        assert_eq!(reference["size"], json!(reply.body.len()), "{reference}");
+        let checksum = format!("blake3:{}", blake3::hash(&reply.body).to_hex());
+        assert_eq!(reference["checksum"], json!(checksum), "{reference}");
+        let hint = &reference["schema_hint"];
+        assert_eq!(*hint, expected_hint(&value, hint), "{reference}");
+        hints.insert(hint.to_string());
+        references(&value, &mut left);
+        let whole = world.get(&format!("{address}?resolve=true")).await.text();
+        assert!(!whole.contains("\"ref\":"), "{reference}");
+    }
+    for part in [r#""string""#, r#""keys":["note","rows"]"#, r#""more_keys":8"#, r#""items":2"#] {
+        assert!(hints.iter().any(|hint| hint.contains(part)), "no {part} in {hints:?}");
+    }
 }
 
 /// The first iteration never ends: the loop's time limit ends it.

@@ -9,6 +9,7 @@ mod client;
 mod connect;
 mod content;
 mod failure;
+pub(crate) mod pages;
 mod poll;
 mod redirect;
 mod reply;
@@ -55,6 +56,8 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         field("timeout", "number | text", "seconds or PT30S"),
         field("redirect", "text | number", "follow, manual, or the maximum number"),
         field("async", "boolean", "false: a 202 is an ordinary reply"),
+        field("pages", "boolean", "true: the reply is a page of a list; `facts.page` has its size and the next link"),
+        field("link", "text", "the next link of a page: it is called instead, with what is meant for its server"),
     ],
     outputs: &[
         field("statusCode", "number", "200"),

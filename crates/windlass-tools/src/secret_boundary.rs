@@ -15,6 +15,7 @@ use windlass_runtime::{
 use windlass_value::{Map, Value};
 
 use crate::credentials::Credentials;
+use crate::http::pages::{page_fact, secret_in_link, with_page_fact};
 use crate::sealed::credential_field;
 use crate::secret::{Redactor, Secret};
 use sealer::TextSegment;
@@ -90,6 +91,7 @@ impl Tool for GuardedTool {
             let outcome = running.await;
             let again = outcome.next_call.clone().map(|again| NextCall { input: opened.reseal(&again.input), ..again });
             let (side_outputs, suspension) = (outcome.side_outputs.clone(), outcome.suspension.clone());
+            let page = page_fact(&outcome.facts).cloned().map(neutralize_references).map(|page| opened.reseal(&page));
             let redacted =
                 inner.configured.redact_outcome(given.redact_outcome(TaskOutcome { next_call: None, ..outcome }));
             let again = again.map(|again| NextCall { input: inner.configured.redact_value(&again.input), ..again });
@@ -103,7 +105,12 @@ impl Tool for GuardedTool {
                 true => redacted.private,
                 false => Value::Null,
             };
-            TaskOutcome { output, meta, facts, private, next_call: again, side_outputs, suspension, ..redacted }
+            let outcome =
+                TaskOutcome { output, meta, facts, private, next_call: again, side_outputs, suspension, ..redacted };
+            match page {
+                Some(page) => inner.with_resealed_page(outcome, page, &given),
+                None => outcome,
+            }
         })
     }
 }
@@ -135,6 +142,15 @@ impl OpenedSecrets {
 }
 
 impl Inner {
+    /// Keeps the next link of a page callable: its secrets are references, which are opened again. A secret in another
+    /// form, as percent-encoded, cannot become a reference and fails the call.
+    fn with_resealed_page(&self, outcome: TaskOutcome, page: Value, given: &Redactor) -> TaskOutcome {
+        match any_text(&page, &|text| given.is_contained_in(text) || self.configured.is_contained_in(text)) {
+            true => TaskOutcome { error: Some(outcome.error.unwrap_or_else(secret_in_link)), ..outcome },
+            false => TaskOutcome { facts: with_page_fact(outcome.facts, page), ..outcome },
+        }
+    }
+
     fn redact(&self, value: &Value, given: &Redactor) -> Value {
         neutralize_references(self.configured.redact_value(&given.redact_value(value)))
     }

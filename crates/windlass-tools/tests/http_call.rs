@@ -62,6 +62,18 @@ async fn bodies_and_parameters_have_the_names_that_playbooks_use() {
     assert_eq!(part(&outcome, "headers.content-type"), fact(&outcome, "http.headers.content-type"));
 }
 
+/// As in NoETL, whatever can be text is text: a template would otherwise show its bytes in base64.
+#[tokio::test]
+async fn replies_of_other_types_are_text_if_their_bytes_are() {
+    let service = support::service();
+    let data = |path: &'static str| {
+        let service = &service;
+        async move { part(&send(service, path, "").await, "data") }
+    };
+    assert_eq!(data("/form").await, r#""name=a+b&note=%26""#);
+    assert_eq!(data("/binary").await, r#"{"$content-type":"application/octet-stream","$content":"AP8="}"#);
+}
+
 #[tokio::test]
 async fn credentials_authenticate_and_are_redacted() {
     let service = support::service();

@@ -10,6 +10,7 @@ mod limits;
 mod mock;
 mod model;
 mod outbound;
+mod pages;
 mod polling;
 mod postgres;
 mod python;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::{BlobHash, Map, StoredValue, Value};
+use crate::{BlobHash, ContentKind, ContentSummary, Map, StoredValue, Value};
 
 const NULL: u8 = 0;
 const FALSE: u8 = 1;
@@ -69,7 +69,20 @@ pub(crate) fn encode_into(value: &Value, out: &mut Vec<u8>) {
             put_uint(stored.size, out);
             put_uint(stored.items, out);
             out.push(u8::from(stored.chunked));
+            encode_summary(&stored.summary, out);
         }
+    }
+}
+
+fn encode_summary(summary: &ContentSummary, out: &mut Vec<u8>) {
+    out.extend_from_slice(&summary.checksum.0);
+    put_uint(summary.size, out);
+    out.push(summary.kind as u8);
+    put_uint(summary.more_keys, out);
+    put_uint(summary.keys.len() as u64, out);
+    for key in &summary.keys {
+        put_uint(key.len() as u64, out);
+        out.extend_from_slice(key.as_bytes());
     }
 }
 
@@ -141,10 +154,19 @@ impl<'a> ValueDecoder<'a> {
             STORED => {
                 let hash = BlobHash(self.array()?);
                 let (size, items, chunked) = (self.uint()?, self.uint()?, self.byte()? != 0);
-                Value::Stored(Arc::new(StoredValue { hash, size, items, chunked }))
+                let summary = self.summary()?;
+                Value::Stored(Arc::new(StoredValue { hash, size, items, chunked, summary }))
             }
             _ => return Err(self.fail("an unknown tag")),
         })
+    }
+
+    fn summary(&mut self) -> Result<ContentSummary, DecodeError> {
+        let (checksum, size, kind) = (BlobHash(self.array()?), self.uint()?, self.byte()?);
+        let kind = ContentKind::ALL.get(usize::from(kind)).copied().ok_or_else(|| self.fail("an unknown type"))?;
+        let (more_keys, count) = (self.uint()?, self.count()?);
+        let keys = (0..count).map(|_| self.text()).collect::<Result<Vec<_>, _>>()?;
+        Ok(ContentSummary { checksum, size, kind, keys, more_keys })
     }
 
     fn byte(&mut self) -> Result<u8, DecodeError> {

@@ -114,6 +114,11 @@ pub enum Level {
 /// The state visible to an expression. Getting a value costs a reference count.
 pub trait EvalScope {
     fn variable(&self, level: Level, name: &str) -> Option<Value>;
+    /// Returns the innermost variable whose name differs at most in letter case, for languages in which that is the
+    /// same name; `lower` is in lower case.
+    fn variable_ignoring_case(&self, lower: &str) -> Option<Value> {
+        self.variables(Level::Any).into_iter().find(|(name, _)| name.to_lowercase() == lower).map(|(_, value)| value)
+    }
     /// Returns the value of a name that the position of the expression defines, such as `outcome` in a task's rules.
     ///
     /// Such names and variables do not hide each other: each language defines which of its names are looked up here.

@@ -1,13 +1,14 @@
 //! JSON input and output, and serde for values: plain JSON for readers, the canonical encoding for the journal.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Map, Value, codec};
+use crate::{ContentKind, Map, StoredValue, Value, codec};
 
 pub(crate) const PRIVATE_NUMBER: &str = "$serde_json::private::Number";
 
@@ -32,6 +33,15 @@ pub fn parse_json(text: &str) -> Result<Value, JsonError> {
 /// Formats compact JSON. A stored value is shown as `{"ref": {…}}`.
 pub fn to_json(value: &Value) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
+}
+
+/// Writes the JSON of [`to_json`].
+///
+/// # Errors
+///
+/// Fails if the writer does.
+pub fn write_json(value: &Value, out: impl Write) -> io::Result<()> {
+    serde_json::to_writer(out, value).map_err(io::Error::from)
 }
 
 pub fn to_json_pretty(value: &Value) -> String {
@@ -79,18 +89,39 @@ impl Serialize for Value {
             }
             Value::Stored(stored) => {
                 let mut out = serializer.serialize_map(Some(1))?;
-                let hash = stored.hash.to_string();
+                let (key, content) = (stored.hash.to_string(), &stored.summary);
                 out.serialize_entry(
                     "ref",
                     &serde_json::json!({
-                        "store": "blobs", "key": hash, "checksum": format!("blake3:{hash}"), "size": stored.size,
-                        "schema_hint": if stored.chunked || stored.items > 0 { "array" } else { "value" },
+                        "store": "blobs", "key": key, "checksum": format!("blake3:{}", content.checksum),
+                        "size": content.size, "schema_hint": schema_hint(stored),
                     }),
                 )?;
                 out.end()
             }
         }
     }
+}
+
+/// Returns the type of a stored value, with its number of items or its top-level keys.
+fn schema_hint(stored: &StoredValue) -> serde_json::Value {
+    let mut hint = serde_json::json!({"type": stored.summary.kind.as_str()});
+    match stored.summary.kind {
+        ContentKind::Array => {
+            hint["items"] = stored.items.into();
+            if stored.chunked {
+                hint["chunked"] = true.into();
+            }
+        }
+        ContentKind::Object => {
+            hint["keys"] = stored.summary.keys.iter().map(|key| &**key).collect();
+            if stored.summary.more_keys > 0 {
+                hint["more_keys"] = stored.summary.more_keys.into();
+            }
+        }
+        ContentKind::Null | ContentKind::Boolean | ContentKind::Number | ContentKind::String => {}
+    }
+    hint
 }
 
 impl<'de> Deserialize<'de> for Value {

@@ -4,6 +4,7 @@
 //! no infinity: a float that is not finite cannot be constructed. `1 == 1.0`, yet `1.0` keeps its point when
 //! printed.
 
+mod charset;
 mod codec;
 mod digits;
 mod eval;
@@ -17,6 +18,7 @@ mod time;
 mod typed;
 mod value;
 
+pub use charset::{UndecodableText, content_type_parameter, decode_text};
 pub use codec::{DecodeError, decode, encode};
 pub use digits::Digits;
 pub use eval::{
@@ -24,11 +26,11 @@ pub use eval::{
     Language, Level, LoopInnerNode, Meter, MeterCaps, NodeView, PathPart, RunView,
 };
 pub use interned::interned;
-pub use json::{JsonError, format_float, parse_json, to_json, to_json_pretty};
+pub use json::{JsonError, format_float, parse_json, to_json, to_json_pretty, write_json};
 pub use map::Map;
 pub use nearest::{edit_distance, nearest, nearest_within};
 pub use schema::{SchemaTooLarge, schema_width};
 pub use strict::{StrictJsonError, check_json};
 pub use time::{Duration, Timestamp};
 pub use typed::{ConvertError, from_value, to_value};
-pub use value::{BlobHash, StoredValue, Value};
+pub use value::{BlobHash, ContentKind, ContentSummary, StoredValue, Value};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Digits, Map};
 
 /// The hash of a value's canonical encoding: the address of a blob.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 pub struct BlobHash(pub [u8; 32]);
 
 impl fmt::Display for BlobHash {
@@ -33,6 +33,81 @@ pub struct StoredValue {
     pub items: u64,
     /// The list is split into chunks: the blob holds a list of stored chunks, each a list of items.
     pub chunked: bool,
+    /// The content as a client of the API gets it.
+    pub summary: ContentSummary,
+}
+
+/// A description of a stored value's JSON, by which a client can verify what it gets. Values inside that are themselves
+/// stored are references in that JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContentSummary {
+    /// The BLAKE3 hash of the JSON.
+    pub checksum: BlobHash,
+    /// Bytes of the JSON.
+    pub size: u64,
+    /// The type of the JSON: `object`, `array`, `string` and so on.
+    pub kind: ContentKind,
+    /// The first keys of an object.
+    pub keys: Vec<Arc<str>>,
+    /// The number of further keys.
+    pub more_keys: u64,
+}
+
+/// The JSON type of a stored value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ContentKind {
+    #[default]
+    Null,
+    Boolean,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+impl ContentKind {
+    /// All kinds, in the order of their codes.
+    pub(crate) const ALL: [ContentKind; 6] = [
+        ContentKind::Null,
+        ContentKind::Boolean,
+        ContentKind::Number,
+        ContentKind::String,
+        ContentKind::Array,
+        ContentKind::Object,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ContentKind::Null => "null",
+            ContentKind::Boolean => "boolean",
+            ContentKind::Number => "number",
+            ContentKind::String => "string",
+            ContentKind::Array => "array",
+            ContentKind::Object => "object",
+        }
+    }
+}
+
+/// The maximum number of an object's keys that a summary lists, and the maximum length of a listed key.
+const MAX_LISTED_KEYS: usize = 32;
+const MAX_LISTED_KEY_BYTES: usize = 128;
+
+impl ContentSummary {
+    /// Describes a value whose JSON has this checksum and size.
+    pub fn new(value: &Value, checksum: BlobHash, size: u64) -> ContentSummary {
+        let (kind, keys) = match value {
+            Value::Null => (ContentKind::Null, 0),
+            Value::Bool(_) => (ContentKind::Boolean, 0),
+            Value::Int(_) | Value::Float(_) | Value::Big(_) => (ContentKind::Number, 0),
+            Value::Str(_) => (ContentKind::String, 0),
+            Value::List(_) => (ContentKind::Array, 0),
+            Value::Map(map) => (ContentKind::Object, map.len()),
+            Value::Stored(stored) => (stored.summary.kind, 0),
+        };
+        let listed = value.as_map().into_iter().flat_map(Map::keys).filter(|key| key.len() <= MAX_LISTED_KEY_BYTES);
+        let listed: Vec<Arc<str>> = listed.take(MAX_LISTED_KEYS).cloned().collect();
+        ContentSummary { checksum, size, kind, more_keys: (keys - listed.len()) as u64, keys: listed }
+    }
 }
 
 #[derive(Clone, Default)]

@@ -36,7 +36,7 @@ export const api = {
   journal: (id: string, query: Query, signal?: Signal) =>
     get<T.Page<T.JournalEntry>>(`${run(id)}/journal`, query, signal),
   events: (id: string, query: Query, signal?: Signal) => get<T.Page<T.Event>>(`${run(id)}/events`, query, signal),
-  value: (id: string, hash: string) => get<T.Json>(`${run(id)}/values/${segment(hash)}`),
+  value: (id: string, hash: string) => get<T.Json>(`${run(id)}/values/${segment(hash)}?resolve=true`),
   eventsPath: (id: string) => `${run(id)}/events`,
 
   start: (body: { definition: string; version?: number; input?: T.Json }, key: string) =>

@@ -27,7 +27,7 @@ interface Reference {
   key: string;
   size?: number;
   checksum?: string;
-  schema_hint?: string;
+  schema_hint?: { type?: string; items?: number; keys?: string[]; more_keys?: number };
 }
 
 /** Returns the reference if the value is one. Large values are sent as `{ref: {store, key, checksum, size, schema_hint}}`. */
@@ -90,7 +90,7 @@ function StoredValue({ value, depth, open }: { value: Reference; depth: number; 
 function ReferenceTag({ value }: { value: Reference }) {
   return (
     <span className="tag" title={value.checksum ?? value.key}>
-      {value.schema_hint ?? "value"} of {value.size === undefined ? "unknown size" : bytes(value.size)}, stored by reference {value.key.slice(0, 12)}…
+      {value.schema_hint?.type ?? "value"} of {value.size === undefined ? "unknown size" : bytes(value.size)}, stored by reference {value.key.slice(0, 12)}…
     </span>
   );
 }

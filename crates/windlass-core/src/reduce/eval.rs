@@ -349,6 +349,18 @@ impl ScopeTrait for ScopeView<'_> {
         found.map(|variable| variable.value.clone())
     }
 
+    fn variable_ignoring_case(&self, lower: &str) -> Option<Value> {
+        let matches = |name: &str| match name.is_ascii() {
+            true => name.eq_ignore_ascii_case(lower),
+            false => name.to_lowercase() == lower,
+        };
+        let own = |scope: &Scope| {
+            let found = scope.variables.iter().find(|(name, _)| matches(name));
+            found.map(|(_, variable)| variable.value.clone())
+        };
+        self.chain().find_map(own)
+    }
+
     fn local(&self, name: &str) -> Option<Value> {
         let carried = || self.chain().find_map(|scope| scope.token.as_ref()).and_then(|carried| carried.get(name));
         self.own_name(name).or_else(carried)

@@ -19,6 +19,9 @@ impl Reducer<'_> {
         if self.append_in_place(target, write, &operand)? {
             return Ok(operand);
         }
+        if let Some(merged) = self.merge_in_place(target, write, &operand)? {
+            return Ok(merged);
+        }
         let current = self.current(target, write)?;
         let (kind, value) = match write.op {
             WriteOp::Declare(kind) => declared(kind, self.variable_in(target, &write.name)?, &write.name, operand)?,
@@ -88,6 +91,21 @@ impl Reducer<'_> {
         Ok(true)
     }
 
+    /// Merges into an object in place, at a cost that does not depend on its size: the object has no other holder. None:
+    /// the write does not merge, or there is no object yet.
+    fn merge_in_place(
+        &mut self,
+        target: ScopeId,
+        write: &VariableUpdate,
+        operand: &Value,
+    ) -> FaultResult<Option<Value>> {
+        let (WriteOp::Merge, Value::Map(more)) = (write.op, operand) else { return Ok(None) };
+        let variable = self.scope_mut(target)?.variables.get_mut(&write.name);
+        let Some(Variable { value: Value::Map(map), .. }) = variable else { return Ok(None) };
+        merge(Arc::make_mut(map), more);
+        Ok(Some(Value::Map(map.clone())))
+    }
+
     fn target(&self, level: Level, from: ScopeId) -> FaultResult<ScopeId> {
         let matches_level = |scope: &Scope| match level {
             Level::Run => scope.parent.is_none(),
@@ -119,8 +137,11 @@ impl Reducer<'_> {
                 return None;
             }
             let input = self.state.run.input.as_map()?;
-            let given =
-                input.get(name).or_else(|| input.iter().find(|(key, _)| key.to_lowercase() == name).map(|(_, v)| v))?;
+            let folded = || {
+                let lower = name.to_lowercase();
+                input.iter().find(|(key, _)| key.to_lowercase() == lower).map(|(_, value)| value)
+            };
+            let given = input.get(name).or_else(folded)?;
             Some(Variable { kind: VariableKind::Any, value: given.clone() })
         }))
     }
@@ -217,9 +238,7 @@ fn combine(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Val
             (Value::Null, operand @ Value::Map(_)) => Ok(operand),
             (Value::Map(map), Value::Map(more)) => {
                 let mut map: Map = Arc::unwrap_or_clone(map);
-                more.iter().for_each(|(key, value)| {
-                    map.insert(key.clone(), value.clone());
-                });
+                merge(&mut map, &more);
                 Ok(Value::map(map))
             }
             (before, _) => Err(mismatch(name, "an object", &before)),
@@ -247,6 +266,12 @@ fn extend(items: &mut Vec<Value>, more: &Value) {
     match more {
         Value::List(more) => items.extend(more.iter().cloned()),
         item => items.push(item.clone()),
+    }
+}
+
+fn merge(map: &mut Map, more: &Map) {
+    for (key, value) in more.iter() {
+        map.insert(key.clone(), value.clone());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::Values;
-use windlass_value::{BlobHash, StoredValue, Value, encode};
+use windlass_value::{BlobHash, ContentSummary, StoredValue, Value, encode};
 
 use super::rng::digest;
 
@@ -63,7 +63,8 @@ impl Values for MemoryValues {
         let hash = content_hash(&bytes);
         self.blobs.insert(hash, value.clone());
         let items = value.as_list().map_or(0, |list| list.len() as u64);
-        StoredValue { hash, size: bytes.len() as u64, items, chunked: false }
+        let summary = ContentSummary::new(value, hash, bytes.len() as u64);
+        StoredValue { hash, size: bytes.len() as u64, items, chunked: false, summary }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use windlass_value::{BlobHash, Digits, EvalError, EvalErrorKind, EvalScope, Meter, StoredValue, Value, format_float};
 
-use super::xml;
+use super::functions::{binary_text, is_binary};
 
 pub(crate) type WdlResult = Result<Value, EvalError>;
 
@@ -312,7 +312,7 @@ fn push_quoted(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Converts a value to text, as interpolation, `concat` and `string` do.
+/// Converts a value to text, as interpolation, `concat`, `join` and `string` do. A binary value becomes its text.
 pub(crate) fn to_text(context: &mut WdlContext, value: &Value) -> Result<Arc<str>, EvalError> {
     Ok(match value {
         Value::Null => "".into(),
@@ -320,7 +320,7 @@ pub(crate) fn to_text(context: &mut WdlContext, value: &Value) -> Result<Arc<str
         Value::Int(number) => number.to_string().into(),
         Value::Float(number) => format_float(*number).into(),
         Value::Big(text) | Value::Str(text) => text.clone(),
-        Value::Map(_) if xml::is_xml(value) => xml::xml_text("string", context, value)?.into(),
+        Value::Map(map) if is_binary(map) => binary_text("a binary value", context, value)?.into(),
         Value::List(_) | Value::Map(_) => json_text(context, value)?.into(),
         Value::Stored(stored) => {
             let content = context.load(stored)?;

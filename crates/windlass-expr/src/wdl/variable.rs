@@ -77,10 +77,11 @@ pub(crate) fn read_variable(context: &mut WdlContext, name: &VariableName) -> Wd
     {
         return Ok(read_iteration(context, iteration, *field));
     }
-    if let Some(value) = context.scope.variable(Level::Any, &name.lower) {
+    let scope = context.scope;
+    let declared = scope.variable(Level::Any, &name.written);
+    if let Some(value) = declared.or_else(|| scope.variable_ignoring_case(&name.lower)) {
         return Ok(value);
     }
-    let scope = context.scope;
     let input = match &scope.run().input {
         Value::Stored(stored) => &context.load_for_lookup(stored)?,
         other => other,

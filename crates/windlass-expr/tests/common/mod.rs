@@ -22,8 +22,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use windlass_value::{
-    BlobHash, EvalError, EvalScope, IterationRecords, IterationView, Level, LoopInnerNode, NodeView, RunView,
-    StoredValue, Timestamp, Value, parse_json,
+    BlobHash, ContentSummary, EvalError, EvalScope, IterationRecords, IterationView, Level, LoopInnerNode, NodeView,
+    RunView, StoredValue, Timestamp, Value, parse_json,
 };
 
 pub(crate) const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -89,7 +89,13 @@ fn form(name: &str) -> Option<Value> {
 }
 
 fn stored(mark: u8, items: u64, chunked: bool) -> Value {
-    Value::Stored(Arc::new(StoredValue { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
+    Value::Stored(Arc::new(StoredValue {
+        hash: BlobHash([mark; 32]),
+        size: 1000,
+        items,
+        chunked,
+        summary: ContentSummary::default(),
+    }))
 }
 
 /// The records that the loops kept of their iterations.
@@ -136,6 +142,10 @@ impl EvalScope for MockScope {
             "absent" => stored(9, 7, false),
             _ => return None,
         })
+    }
+
+    fn variable_ignoring_case(&self, lower: &str) -> Option<Value> {
+        self.variable(Level::Any, lower)
     }
 
     fn node(&self, name: &str) -> Option<NodeView> {
@@ -230,7 +240,13 @@ impl EvalScope for MockScope {
 
     fn blob(&self, stored: &StoredValue) -> Result<Value, EvalError> {
         let chunk = |mark: u8, items: u64| {
-            Value::Stored(Arc::new(StoredValue { hash: BlobHash([mark; 32]), size: 10, items, chunked: false }))
+            Value::Stored(Arc::new(StoredValue {
+                hash: BlobHash([mark; 32]),
+                size: 10,
+                items,
+                chunked: false,
+                summary: ContentSummary::default(),
+            }))
         };
         match stored.hash.0[0] {
             1 => Ok(json("[10,20,30]")),

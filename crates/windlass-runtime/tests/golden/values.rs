@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::Values;
+use windlass_runtime::content_summary;
 use windlass_value::{BlobHash, StoredValue, Value, encode};
 
 #[derive(Default)]
@@ -35,6 +36,6 @@ impl Values for ColdValues {
         let hash = BlobHash(*blake3::hash(&bytes).as_bytes());
         self.blobs.insert(hash, value.clone());
         let items = value.as_list().map_or(0, |list| list.len() as u64);
-        StoredValue { hash, size: bytes.len() as u64, items, chunked: false }
+        StoredValue { hash, size: bytes.len() as u64, items, chunked: false, summary: content_summary(value) }
     }
 }

@@ -1,13 +1,15 @@
 //! The journal of a run, and the large values it has written.
 
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::{TickKind, redacted_value};
 use windlass_runtime::codec::{self, TickEntry};
 use windlass_runtime::resolve;
 use windlass_store::RunRow;
-use windlass_value::Value;
+use windlass_value::{Value, to_json};
 
 use super::extract::{Query, RunId, page_size, path_parameter};
 use super::models::{ListPage, find_run};
@@ -126,18 +128,30 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for BlobHashParam {
     }
 }
 
+/// Parameters of a large value.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ValueQuery {
+    /// true puts nested references in place. Then the bytes are no longer those that the reference describes.
+    #[serde(default)]
+    resolve: bool,
+}
+
 /// Returns a value that is transferred as a reference because it is large.
 ///
-/// Only values written by this run are returned.
+/// The body has the `size` and the `checksum` of the reference: values inside that are large themselves are references
+/// in it. Only values written by this run are returned.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/values/{hash}", tag = "runs",
-    params(("run" = String, Path), ("hash" = String, Path, description = "`key` of the reference")),
+    params(("run" = String, Path), ("hash" = String, Path, description = "`key` of the reference"), ValueQuery),
     responses((status = 200, description = "the value", body = serde_json::Value), (status = 404, description = "this run has written no such value", body = ApiProblem)))]
 pub(crate) async fn value(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
     BlobHashParam(text): BlobHashParam,
-) -> Result<axum::Json<Value>, ApiProblem> {
+    Query(query): Query<ValueQuery>,
+) -> Result<Response, ApiProblem> {
     let missing = || ApiProblem::not_found(format!("this run has written no value `{}`", text.escape_debug()));
     let hash = parse_hash(&text).ok_or_else(missing)?;
     let found = app
@@ -149,8 +163,10 @@ pub(crate) async fn value(
             }
             let Some(bytes) = app.store.blob_of_run(&run, &hash)? else { return Ok(None) };
             let value = codec::blob_value(&hash, &bytes)?;
-            Ok(Some(resolve(app.store.as_ref(), &value)?))
+            let value = if query.resolve { resolve(app.store.as_ref(), &value)? } else { value };
+            Ok(Some(to_json(&value)))
         })
         .await?;
-    found.map(axum::Json).ok_or_else(missing)
+    // The exact bytes that the reference describes.
+    found.map(|json| ([(CONTENT_TYPE, "application/json")], json).into_response()).ok_or_else(missing)
 }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use windlass_core::ErrorInfo;
-use windlass_value::{Map, Value, to_json};
+use windlass_value::{Map, Value, content_type_parameter, to_json};
 
 use super::failure::bad_request;
 use super::request::{header_name, header_value, scalar_text};
@@ -94,7 +94,7 @@ fn multipart(parts: &Value, value: &Value, headers: &mut HeaderMap) -> Result<By
     let parts: Vec<(HeaderMap, Bytes)> =
         parts.iter().map(|part| part.as_map().ok_or_else(problem).and_then(parse_part)).collect::<Result<_, _>>()?;
     let content_type = multipart_type(headers, value)?;
-    let boundary = match parameter(&content_type, "boundary") {
+    let boundary = match content_type_parameter(&content_type, "boundary") {
         Some(boundary) => boundary,
         None => unused_boundary(&parts),
     };
@@ -112,7 +112,7 @@ fn multipart(parts: &Value, value: &Value, headers: &mut HeaderMap) -> Result<By
         bytes.extend_from_slice(b"\r\n");
     }
     bytes.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
-    let content_type = match parameter(&content_type, "boundary") {
+    let content_type = match content_type_parameter(&content_type, "boundary") {
         Some(_) => content_type,
         None => format!("{content_type}; boundary={boundary}"),
     };
@@ -160,13 +160,6 @@ fn unused_boundary(parts: &[(HeaderMap, Bytes)]) -> String {
     let used: BTreeSet<&str> = found.filter_map(|window| std::str::from_utf8(window).ok()).collect();
     let mut names = (0u64..).map(|number| format!("windlass-part-{number:08}"));
     names.find(|name| !used.contains(name.as_str())).unwrap_or_default()
-}
-
-/// Returns a parameter of a content type, such as `charset` or `boundary`.
-pub(super) fn parameter(content_type: &str, name: &str) -> Option<String> {
-    let parameters = content_type.split(';').skip(1).filter_map(|part| part.split_once('='));
-    let found = parameters.map(|(key, value)| (key.trim(), value)).find(|(key, _)| key.eq_ignore_ascii_case(name));
-    found.map(|(_, value)| value.trim().trim_matches('"').to_owned()).filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use windlass_value::{Duration, Map, Value, to_json};
 
 use super::HttpTool;
 use super::client::ConnectionMode;
+use super::content::binary_text;
 use super::request::{HttpRequest, basic, header_name, header_value};
 use crate::credentials::{Credential, Credentials, resolve};
 use crate::info::{ToolInfo, field, required};
@@ -39,7 +40,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     outputs: &[
         field("status_code", "number", "200; the same as facts.http.status"),
         field("headers", "object", "names in lower case"),
-        field("data", "any", "JSON as data, text as text, bytes as {$content-type, $content}"),
+        field("data", "any", "JSON as data, all that is text as text, other bytes as {$content-type, $content}"),
     ],
     errors: &[
         ("http", "the code is a status that is not a success; the reply is kept"),
@@ -240,7 +241,9 @@ fn timeouts(input: &ToolInput<'_>, default_connect: Duration) -> Result<(Connect
 /// Translates the outcome to the names of playbooks. The facts are present even without a reply.
 fn playbook_outcome(http: TaskOutcome) -> TaskOutcome {
     let part = |name: &str| http.output.get(name).cloned().unwrap_or_default();
-    let (status, headers, data) = (part("statusCode"), part("headers"), part("body"));
+    let (status, headers, body) = (part("statusCode"), part("headers"), part("body"));
+    // Templates have no binary values: a body of any type whose bytes are text, such as XML or a form, is that text.
+    let data = binary_text(&body).map_or(body, Value::from);
     let known = if headers.is_null() { Value::map(Map::new()) } else { headers.clone() };
     let facts = Value::object([("status", status.clone()), ("headers", known)]);
     let output = match http.output.is_null() {

@@ -2,9 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use windlass_value::{Map, Value, parse_json};
+use windlass_value::{Map, Value, decode_text, parse_json};
 
-use super::body::parameter;
 use super::uri::unescape;
 
 /// A body that is declared as JSON but is not valid JSON.
@@ -50,29 +49,9 @@ fn is_text(media: &str) -> bool {
     media.starts_with("text/") || media.ends_with("+yaml") || names.contains(&subtype)
 }
 
-/// Decodes text in the declared charset, or in UTF-8 if there is none. Returns the bytes if they are not valid in the
-/// charset or the charset is not supported.
+/// Decodes text in the declared charset. Returns the bytes if that fails.
 fn text(content_type: Option<&str>, bytes: Vec<u8>) -> Result<String, Vec<u8>> {
-    let charset = content_type.and_then(|full| parameter(full, "charset")).unwrap_or_default().to_ascii_lowercase();
-    match charset.as_str() {
-        "" | "utf-8" | "utf8" | "us-ascii" | "ascii" => String::from_utf8(bytes).map_err(|error| error.into_bytes()),
-        "iso-8859-1" | "iso8859-1" | "iso_8859-1" | "latin1" | "latin-1" | "l1" => {
-            Ok(bytes.into_iter().map(char::from).collect())
-        }
-        "utf-16" if bytes.starts_with(&[0xff, 0xfe]) => utf16(bytes, u16::from_le_bytes),
-        "utf-16le" => utf16(bytes, u16::from_le_bytes),
-        "utf-16" | "utf-16be" => utf16(bytes, u16::from_be_bytes),
-        _ => Err(bytes),
-    }
-}
-
-fn utf16(bytes: Vec<u8>, unit: fn([u8; 2]) -> u16) -> Result<String, Vec<u8>> {
-    if bytes.len() % 2 == 1 {
-        return Err(bytes);
-    }
-    let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
-    let text: Result<String, _> = char::decode_utf16(units).collect();
-    text.map(|text| text.trim_start_matches('\u{feff}').to_owned()).map_err(|_| bytes)
+    decode_text(content_type.unwrap_or_default(), bytes).map_err(|undecodable| undecodable.bytes)
 }
 
 fn json(content_type: Option<&str>, bytes: Vec<u8>) -> Result<Value, InvalidJson> {
@@ -103,6 +82,13 @@ fn binary(content_type: Option<&str>, bytes: &[u8]) -> Value {
 fn tagged(content_type: Option<&str>, bytes: &[u8]) -> Map {
     let content_type = content_type.unwrap_or("application/octet-stream");
     [("$content-type", content_type.to_owned()), ("$content", BASE64.encode(bytes))].into_iter().collect()
+}
+
+/// Returns the text of tagged bytes; None for any other value, and for bytes that are not text.
+pub(super) fn binary_text(value: &Value) -> Option<String> {
+    let content_type = value.get("$content-type").and_then(Value::as_str)?;
+    let bytes = BASE64.decode(value.get("$content").and_then(Value::as_str)?).ok()?;
+    decode_text(content_type, bytes).ok()
 }
 
 /// Returns the tagged bytes together with the decoded form fields.

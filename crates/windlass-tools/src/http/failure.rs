@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hyper::{Method, StatusCode, Uri};
 use windlass_core::ErrorInfo;
+use windlass_value::Value;
 
 use super::request::HttpRequest;
 use super::uri::display_uri;
@@ -102,6 +103,29 @@ pub(super) fn secret_location(by: &Uri) -> ErrorInfo {
             "the address is journaled until the next poll, and secrets are never journaled: have the service return \
              another Location",
         )
+        .replied()
+}
+
+pub(super) fn not_a_page(request: &HttpRequest, body: &Value) -> ErrorInfo {
+    let found = match body {
+        Value::Null => "has no body".to_owned(),
+        Value::Map(map) if map.contains_key("$content") => "has a body that is not JSON".to_owned(),
+        Value::Map(_) => "has a body without an array `value`".to_owned(),
+        other => format!("has a body that is {}", other.kind()),
+    };
+    let message = format!("the reply of {} {} is not a page: it {found}", request.method, display_uri(&request.uri));
+    ErrorInfo::new("InvalidPageResponse", "http", message)
+        .hint(
+            "a page is a JSON array, or an object with an array `value`; remove `paginationPolicy` for other replies, \
+             or get them in a loop",
+        )
+        .replied()
+}
+
+pub(super) fn bad_link(request: &HttpRequest, problem: &str) -> ErrorInfo {
+    let message = format!("the page of {} {} is invalid: {problem}", request.method, display_uri(&request.uri));
+    ErrorInfo::new("InvalidPageResponse", "http", message)
+        .hint("a next link is an http or https address, absolute or relative to the page")
         .replied()
 }
 

@@ -85,7 +85,7 @@ impl AcceptedRequest {
     pub(super) fn input(&self, input: &Value) -> Result<Value, ErrorInfo> {
         let Some(input) = input.as_map() else { return Ok(Value::Null) };
         let same = self.is_same_origin(address(input))?;
-        build_follow_up(input, &self.location, same)
+        build_follow_up(input, &self.location, same).map(Value::map)
     }
 }
 
@@ -100,7 +100,7 @@ pub fn follow_up_input(input: &Value, location: &str) -> Result<Value, ErrorInfo
     let first = uri::parse(address(input), None)?;
     let location = join(&first.uri, location);
     let target = uri::parse(&location, None)?;
-    build_follow_up(input, &location, origin(&target.uri) == origin(&first.uri))
+    build_follow_up(input, &location, origin(&target.uri) == origin(&first.uri)).map(Value::map)
 }
 
 /// Parses the delay requested by a `Retry-After` header.
@@ -108,7 +108,9 @@ pub fn parse_retry_after(retry_after: &str) -> Option<Duration> {
     retry_after_ms(retry_after).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms)
 }
 
-fn build_follow_up(input: &Map, location: &str, same: bool) -> Result<Value, ErrorInfo> {
+/// Builds the `http` input of a GET at an address that a server named: with those headers and the login of the first
+/// request that are meant for that server.
+pub(super) fn build_follow_up(input: &Map, location: &str, same: bool) -> Result<Map, ErrorInfo> {
     let first = address(input);
     let mut next = Map::new();
     next.insert("method", "GET");
@@ -117,7 +119,7 @@ fn build_follow_up(input: &Map, location: &str, same: bool) -> Result<Value, Err
         let kept = headers.iter().filter(|(name, _)| is_forwarded(name, same));
         next.insert("headers", kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map>());
     }
-    let rest = ["timeout", "redirect"].iter().chain(["cookie", "authentication"].iter().filter(|_| same));
+    let rest = ["timeout", "redirect", "pages"].iter().chain(["cookie", "authentication"].iter().filter(|_| same));
     for name in rest {
         if let Some(value) = non_null(input, name) {
             next.insert(*name, value.clone());
@@ -126,7 +128,7 @@ fn build_follow_up(input: &Map, location: &str, same: bool) -> Result<Value, Err
     if same && !next.contains_key("authentication") {
         add_login(first, &mut next)?;
     }
-    Ok(Value::map(next))
+    Ok(next)
 }
 
 /// Returns true if the header is sent with the poll. Headers that describe the body are dropped. So is an idempotency

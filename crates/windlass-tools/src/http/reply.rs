@@ -15,6 +15,7 @@ use windlass_value::{Map, Timestamp, Value, to_json};
 use super::HttpOptions;
 use super::content::{InvalidJson, parse_body};
 use super::failure;
+use super::pages::with_page;
 use super::poll::AcceptedRequest;
 use super::request::HttpRequest;
 
@@ -41,6 +42,10 @@ pub(super) async fn read_reply(
 ) -> HttpToolReply {
     let pending = AcceptedRequest::from_response(request, &response, options);
     let outcome = outcome(request, response, options.max_reply_bytes).await;
+    let outcome = match &request.page_address {
+        Some(requested) if pending.is_none() => with_page(request, requested, outcome),
+        _ => outcome,
+    };
     // A reply that broke off is not a reply, so it names no address to poll.
     let broken = outcome.error.as_ref().is_some_and(|error| !error.replied);
     HttpToolReply { pending: pending.filter(|_| !broken), outcome }

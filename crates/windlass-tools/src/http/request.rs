@@ -12,7 +12,9 @@ use windlass_value::{Duration, Map, Value, to_json};
 
 use super::body;
 use super::client::ConnectionMode;
+use super::content::binary_text;
 use super::failure::bad_request;
+use super::pages;
 use super::poll;
 use super::uri::{self, ParsedUrl};
 use crate::secret::{Redactor, Secret};
@@ -46,6 +48,8 @@ pub(super) struct HttpRequest {
     pub(super) mode: ConnectionMode,
     /// Headers from the settings, which are meant for one server whatever their names.
     pub(super) configured_headers: Vec<HeaderName>,
+    /// The address as requested, if the call asks for the fact about its page.
+    pub(super) page_address: Option<String>,
     /// Redacts every secret of this request that a server repeats.
     pub(super) redaction: Redactor,
 }
@@ -70,6 +74,8 @@ impl HttpRequest {
             let message = format!("the input is {}, not an object", call.input.kind());
             return Err(bad_request("Input", message, "an http call takes an object with at least `uri`"));
         };
+        let linked = pages::linked_input(input)?;
+        let input = linked.as_ref().unwrap_or(input);
         let ParsedUrl { uri, login } = parse_target(input)?;
         let mut headers = headers(input)?;
         let body = non_null(input, "body")
@@ -83,6 +89,7 @@ impl HttpRequest {
         let redaction = header_redaction(&headers);
         Ok(HttpRequest {
             method: method(input)?,
+            page_address: pages::reports_page(input)?.then(|| uri.to_string()),
             uri,
             headers,
             body,
@@ -127,6 +134,7 @@ impl HttpRequest {
             is_poll: call.is_continuation,
             mode: ConnectionMode::default(),
             configured_headers: configured,
+            page_address: None,
             redaction: from.redaction.clone(),
         })
     }
@@ -154,6 +162,7 @@ impl HttpRequest {
             is_poll: false,
             mode: ConnectionMode::default(),
             configured_headers: Vec::new(),
+            page_address: None,
             redaction,
         })
     }
@@ -195,7 +204,8 @@ pub(super) fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::Str(text) => Some(text.to_string()),
         Value::Null => Some(String::new()),
-        Value::List(_) | Value::Map(_) | Value::Stored(_) => None,
+        Value::Map(_) => binary_text(value),
+        Value::List(_) | Value::Stored(_) => None,
         number_or_bool => Some(to_json(number_or_bool)),
     }
 }
@@ -232,7 +242,7 @@ fn method(input: &Map) -> Result<Method, ErrorInfo> {
     })
 }
 
-fn parse_target(input: &Map) -> Result<ParsedUrl, ErrorInfo> {
+pub(super) fn parse_target(input: &Map) -> Result<ParsedUrl, ErrorInfo> {
     let hint = "give the whole address as `uri`, for example `https://host/path`";
     let Some(value) = non_null(input, "uri").or_else(|| non_null(input, "url")) else {
         return Err(bad_request("Uri", "there is no `uri`", hint));

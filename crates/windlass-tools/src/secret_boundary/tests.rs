@@ -52,6 +52,20 @@ async fn references_are_opened_in_the_input_and_redacted_in_the_output() {
     assert_eq!(outcome.next_call.unwrap().input, input);
 }
 
+/// The link to the next page is called later: a secret in it becomes the reference again, and one that cannot is not
+/// kept.
+#[tokio::test]
+async fn the_link_of_a_page_keeps_the_reference() {
+    let seal = seals().seal("run", "api", "token").unwrap();
+    let page = |key: &str| parse_json(&format!(r#"{{"page": {{"next": "https://h/?page=2&key={key}"}}}}"#)).unwrap();
+    let (_, outcome, _) = call_through(&boundary(&[]), &page(&seal)).await;
+    assert_eq!(outcome.facts, page(&seal));
+    assert!(!format!("{outcome:?}").contains("canary"), "{outcome:?}");
+    let configured = [Secret::new("canary-configured")];
+    let (_, outcome, _) = call_through(&boundary(&configured), &page("canary-configured")).await;
+    assert_eq!(outcome.facts, page("***"));
+}
+
 #[tokio::test]
 async fn a_foreign_reference_is_not_opened() {
     let own = seals().seal("run", "api", "token").unwrap();

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use rust_decimal::Decimal;
 use windlass_value::{Digits, Map, Value, parse_json};
 
-use super::encoding::{content_bytes, utf8_text};
+use super::encoding::{binary_text, is_binary};
 use super::{LiteralArgument, LoadedArguments, UNLIMITED, WdlFunction, locale_at, pure, wrong_argument};
 use crate::wdl::locale::{Locale, default_locale};
 use crate::wdl::values::{
@@ -177,14 +177,8 @@ fn decimal(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     }
 }
 
-/// Converts to a string. A binary value is decoded as text, if its bytes are valid text.
+/// Converts to a string. A binary value is decoded as text.
 fn string(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
-    if let Value::Map(map) = &arguments[0]
-        && let Some(Ok(text)) =
-            content_bytes("string", context, map).map(|bytes| bytes.and_then(|b| utf8_text("string", b)))
-    {
-        return Ok(text);
-    }
     to_text(context, &arguments[0]).map(Value::Str)
 }
 
@@ -200,13 +194,10 @@ fn json(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
             xml::json::to_json(context, &document)
         }
         Value::Stored(_) => Err(type_error(format!("`json` cannot read {}", describe(&arguments[0])))),
-        Value::Map(map) => match content_bytes("json", context, map) {
-            Some(bytes) => {
-                let text = utf8_text("json", bytes?)?;
-                read_json(context, text.as_str().unwrap_or_default())
-            }
-            None => Ok(arguments[0].clone()),
-        },
+        Value::Map(map) if is_binary(map) => {
+            let text = binary_text("`json`", context, &arguments[0])?;
+            read_json(context, &text)
+        }
         other => Ok(other.clone()),
     }
 }

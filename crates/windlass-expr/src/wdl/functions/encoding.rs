@@ -1,9 +1,9 @@
 //! Base64, data URIs, percent-encoding, and binary values: objects `{"$content-type", "$content"}` in base64.
 
-use windlass_value::{EvalError, Map, Value};
+use windlass_value::{EvalError, Map, Value, content_type_parameter, decode_text};
 
 use super::{WdlFunction, pure, text_at, wrong_argument};
-use crate::wdl::values::{WdlContext, WdlResult, type_error};
+use crate::wdl::values::{WdlContext, WdlResult, to_text, truncate, type_error};
 
 pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     pure("base64", 1, 1, base64),
@@ -12,6 +12,7 @@ pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     pure("base64ToBinary", 1, 1, base64_to_binary),
     pure("binary", 1, 1, binary),
     pure("dataUri", 1, 1, data_uri),
+    pure("encodeDataUri", 1, 1, encode_data_uri),
     pure("dataUriToBinary", 1, 1, data_uri_to_binary),
     pure("decodeDataUri", 1, 1, decode_data_uri),
     pure("dataUriToString", 1, 1, data_uri_to_string),
@@ -24,6 +25,8 @@ pub(crate) const FUNCTIONS: &[WdlFunction] = &[
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const OCTETS: &str = "application/octet-stream";
+const TEXT: &str = "text/plain;charset=utf-8";
+const JSON: &str = "application/json;charset=utf-8";
 
 pub(super) fn encode(context: &mut WdlContext, bytes: &[u8]) -> Result<String, EvalError> {
     context.reserve_bytes(bytes.len().div_ceil(3).saturating_mul(4))?;
@@ -95,6 +98,12 @@ pub(super) fn binary_value(content_type: &str, content: String) -> Value {
     Value::object([("$content-type", Value::from(content_type)), ("$content", Value::from(content))])
 }
 
+/// Returns whether an object is a binary value.
+pub(crate) fn is_binary(map: &Map) -> bool {
+    let has_text = |key: &str| map.get(key).is_some_and(|value| value.as_str().is_some());
+    has_text("$content") && has_text("$content-type")
+}
+
 /// Returns the bytes of an object that is a binary value; None for any other object.
 pub(super) fn content_bytes(function: &str, context: &mut WdlContext, map: &Map) -> Option<Result<Vec<u8>, EvalError>> {
     let content = map.get("$content")?.as_str()?;
@@ -120,12 +129,32 @@ pub(crate) fn base64_text(context: &mut WdlContext, bytes: &[u8]) -> Result<Stri
     encode(context, bytes)
 }
 
-/// Returns the text of a binary value.
+/// Returns the text of a binary value in the charset of its type.
+///
+/// Bytes that are not text fail: Azure replaces them with U+FFFD, which loses them silently.
 pub(crate) fn binary_text(what: &str, context: &mut WdlContext, value: &Value) -> Result<String, EvalError> {
     let content = value.get("$content").and_then(Value::as_str);
     let content = content.ok_or_else(|| type_error(format!("{what} has no `$content`")))?;
-    let bytes = decode_at(what, context, content)?;
-    String::from_utf8(bytes).map_err(|_| type_error(format!("{what}: the bytes are not UTF-8 text")))
+    context.reserve_bytes(content.len())?;
+    let bytes = decode(content).ok_or_else(|| type_error(format!("{what}: `$content` is not base64")))?;
+    let content_type = value.get("$content-type").and_then(Value::as_str).unwrap_or_default();
+    bytes_to_text(what, content_type, bytes)
+}
+
+fn bytes_to_text(what: &str, content_type: &str, bytes: Vec<u8>) -> Result<String, EvalError> {
+    decode_text(content_type, bytes).map_err(|undecodable| match undecodable.unsupported_charset {
+        Some(charset) => type_error(format!("{what}: the charset `{}` is not supported", truncate(&charset)))
+            .with_hint("charsets: utf-8, us-ascii, iso-8859-1, utf-16; base64(…) gives the bytes"),
+        None => {
+            let charset = content_type_parameter(content_type, "charset").unwrap_or_else(|| "UTF-8".to_owned());
+            let message = format!("{what}: the bytes are not {} text", truncate(&charset));
+            type_error(match content_type {
+                "" => message,
+                content_type => format!("{message}; their type is `{}`", truncate(content_type)),
+            })
+            .with_hint("use base64(…) to put the bytes into a text")
+        }
+    })
 }
 
 fn base64(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
@@ -135,11 +164,13 @@ fn base64(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
 
 /// Decodes a base64 text; for a binary value returns its bytes as text.
 fn base64_to_text(function: &str, context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
-    let bytes = match &arguments[0] {
-        Value::Str(text) => decode_at(function, context, text)?,
-        _ => bytes_at(function, context, arguments)?,
-    };
-    utf8_text(function, bytes)
+    match &arguments[0] {
+        Value::Str(text) => utf8_text(function, decode_at(function, context, text)?),
+        Value::Map(map) if is_binary(map) => {
+            binary_text(&format!("`{function}`"), context, &arguments[0]).map(Value::from)
+        }
+        _ => Err(wrong_argument(function, arguments, 0, "a string or a binary value")),
+    }
 }
 
 fn base64_to_string(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
@@ -155,37 +186,80 @@ fn base64_to_binary(context: &mut WdlContext, arguments: &[Value]) -> WdlResult 
     Ok(binary_value(OCTETS, encode(context, &bytes)?))
 }
 
+/// Converts any value but null: a text or a binary value by its bytes, anything else by its text.
 fn binary(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
-    let bytes = bytes_at("binary", context, arguments)?;
+    let (_, bytes) = typed_bytes("binary", context, arguments)?;
     Ok(binary_value(OCTETS, encode(context, &bytes)?))
 }
 
 fn data_uri(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
-    let bytes = bytes_at("dataUri", context, arguments)?;
-    let kind = arguments[0].get("$content-type").and_then(Value::as_str).unwrap_or("text/plain;charset=utf-8");
-    Ok(Value::from(format!("data:{kind};base64,{}", encode(context, &bytes)?)))
+    value_to_uri("dataUri", context, arguments)
 }
 
-/// Returns the type and the bytes of a data URI.
-fn read_data_uri(
+fn encode_data_uri(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    value_to_uri("encodeDataUri", context, arguments)
+}
+
+fn value_to_uri(function: &str, context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    let (content_type, bytes) = typed_bytes(function, context, arguments)?;
+    Ok(Value::from(format!("data:{content_type};base64,{}", encode(context, &bytes)?)))
+}
+
+/// Returns the content type and the bytes of any value but null.
+fn typed_bytes<'a>(
     function: &str,
     context: &mut WdlContext,
-    arguments: &[Value],
-) -> Result<(String, Vec<u8>), EvalError> {
+    arguments: &'a [Value],
+) -> Result<(&'a str, Vec<u8>), EvalError> {
+    match &arguments[0] {
+        Value::Null => Err(wrong_argument(function, arguments, 0, "a value")),
+        Value::Map(map) if is_binary(map) => {
+            let content_type = map.get("$content-type").and_then(Value::as_str).unwrap_or(OCTETS);
+            Ok((content_type, bytes_at(function, context, arguments)?))
+        }
+        Value::Str(_) => Ok((TEXT, bytes_at(function, context, arguments)?)),
+        other => Ok((JSON, to_text(context, other)?.as_bytes().to_vec())),
+    }
+}
+
+/// The type and the content of a data URI.
+struct DataUri<'a> {
+    content_type: &'a str,
+    bytes: Vec<u8>,
+}
+
+/// Parses a data URI. The scheme and `base64` may be in any letter case; `base64` counts only as the last parameter.
+fn read_data_uri<'a>(
+    function: &str,
+    context: &mut WdlContext,
+    arguments: &'a [Value],
+) -> Result<DataUri<'a>, EvalError> {
     let text = text_at(function, arguments, 0)?;
     let bad = || type_error(format!("`{function}` needs a text such as 'data:text/plain;base64,aGVsbG8='"));
-    let (head, data) = text.strip_prefix("data:").and_then(|rest| rest.split_once(',')).ok_or_else(bad)?;
-    let (kind, bytes) = match head.strip_suffix(";base64") {
-        Some(kind) => (kind, decode_at(function, context, data)?),
-        None => (head, percent_decode(context, data)?),
+    let (scheme, rest) = text.split_at_checked("data:".len()).ok_or_else(bad)?;
+    let (head, data) = rest.split_once(',').filter(|_| scheme.eq_ignore_ascii_case("data:")).ok_or_else(bad)?;
+    let (before, last) = head.rsplit_once(';').unwrap_or(("", head));
+    let (content_type, bytes) = match last.eq_ignore_ascii_case("base64") {
+        true => (before, decode_at(function, context, data)?),
+        // Azure reads `+` as a blank here.
+        false => (head, percent_decode(context, &data.replace('+', " "))?),
     };
-    let kind = if kind.is_empty() { "text/plain;charset=us-ascii" } else { kind };
-    Ok((kind.to_owned(), bytes))
+    if content_type.starts_with(';') {
+        let message = format!("`{function}`: the data URI has parameters but no type");
+        return Err(type_error(message).with_hint("write the type first: data:text/plain;charset=utf-8,…"));
+    }
+    Ok(DataUri { content_type: if content_type.is_empty() { "text/plain" } else { content_type }, bytes })
 }
 
 fn uri_to_binary_value(function: &str, context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
-    let (kind, bytes) = read_data_uri(function, context, arguments)?;
-    Ok(binary_value(&kind, encode(context, &bytes)?))
+    let DataUri { content_type, bytes } = read_data_uri(function, context, arguments)?;
+    let media_type = content_type.split(';').next().unwrap_or_default();
+    let parts: Vec<&str> = media_type.split('/').map(str::trim).collect();
+    if parts.len() != 2 || parts.contains(&"") {
+        let message = format!("`{function}`: `{}` is not a content type", truncate(media_type));
+        return Err(type_error(message).with_hint("a type has two parts, as text/plain"));
+    }
+    Ok(binary_value(content_type, encode(context, &bytes)?))
 }
 
 fn data_uri_to_binary(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
@@ -197,8 +271,8 @@ fn decode_data_uri(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
 }
 
 fn data_uri_to_string(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
-    let (_, bytes) = read_data_uri("dataUriToString", context, arguments)?;
-    utf8_text("dataUriToString", bytes)
+    let DataUri { content_type, bytes } = read_data_uri("dataUriToString", context, arguments)?;
+    bytes_to_text("`dataUriToString`", content_type, bytes).map(Value::from)
 }
 
 fn uri_component(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {

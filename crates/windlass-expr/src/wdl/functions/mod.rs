@@ -22,7 +22,7 @@ use super::node::WdlNode;
 use super::values::{WdlContext, WdlResult, describe, exact_int, exact_int_from_decimal, truncate, type_error};
 use super::{date_format, number_format, zones};
 
-pub(crate) use encoding::{base64_text, binary_text};
+pub(crate) use encoding::{base64_text, binary_text, is_binary};
 pub(crate) use workflow::is_node_result;
 
 /// No maximum number of arguments.

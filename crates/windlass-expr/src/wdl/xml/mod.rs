@@ -42,7 +42,7 @@ pub(crate) fn xml_value(context: &mut WdlContext, text: &str) -> WdlResult {
 pub(crate) fn xml_text(function: &str, context: &mut WdlContext, value: &Value) -> Result<String, EvalError> {
     match value {
         Value::Str(text) => Ok(text.to_string()),
-        Value::Map(map) if map.contains_key("$content") => binary_text(function, context, value),
+        Value::Map(map) if map.contains_key("$content") => binary_text(&format!("`{function}`"), context, value),
         other => Err(type_error(format!("`{function}` needs XML, got {}", describe(other)))
             .with_hint("xml(…) converts a text, or an object with one property, to XML")),
     }
