@@ -1,1 +1,0 @@
-import{n as e}from"./rolldown-runtime-WkwZ5CU-.js";import{P as t}from"./icons-C5zKG0OX.js";var n=(0,e(t(),1).createContext)(null);export{n as t};
