@@ -285,14 +285,14 @@ impl NoetlCompiler<'_> {
 
     /// Warns about arcs that are never taken in exclusive mode: before each of their ends, an arc without a condition.
     pub(crate) fn unreachable_arcs(&mut self, arcs: &[StepArc], inclusive: bool) {
-        let mut taken = ArcEnds { done: false, failed: false };
+        let mut covered = ArcEnds { done: false, failed: false };
         for arc in arcs.iter().filter(|_| !inclusive) {
-            if (taken.done || !arc.ends.done) && (taken.failed || !arc.ends.failed) {
+            if (covered.done || !arc.ends.done) && (covered.failed || !arc.ends.failed) {
                 let message = format!("the arc to `{}` is never taken: the one before it has no condition", arc.step);
                 let hint = "give that one a `when`, put it last, or set `inclusive`";
                 self.warning(codes::NEVER_REACHED, arc.span, message, hint);
             } else if arc.when.is_none() && arc.when_failed.is_none() {
-                taken = ArcEnds { done: taken.done || arc.ends.done, failed: taken.failed || arc.ends.failed };
+                covered = ArcEnds { done: covered.done || arc.ends.done, failed: covered.failed || arc.ends.failed };
             }
         }
     }

@@ -7,6 +7,8 @@
 //! The cases are compiled by `rustc` against the library that this test is linked with. The crate `trybuild` would
 //! check all dependencies once more for its own project, which takes two minutes on two cores.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

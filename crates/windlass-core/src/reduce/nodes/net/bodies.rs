@@ -74,7 +74,7 @@ impl<'a> Reducer<'a> {
                         let from = if net.publishes_slots { vec![slot] } else { Vec::new() };
                         self.deliver(id, NetToken { from, ..failed }, false)?;
                         self.work_done(id, &firing.lineage)?;
-                        self.leave_regions(id, net, firing.place as usize, &firing.regions)?;
+                        self.exit_regions(id, net, firing.place as usize, &firing.regions)?;
                         self.schedule_fire(id);
                     }
                     Err(error) => self.fail_net(id, error)?,
@@ -83,7 +83,7 @@ impl<'a> Reducer<'a> {
             Ok(tokens) => {
                 self.emit(id, net, slot, &firing, tokens)?;
                 self.work_done(id, &firing.lineage)?;
-                self.leave_regions(id, net, firing.place as usize, &firing.regions)?;
+                self.exit_regions(id, net, firing.place as usize, &firing.regions)?;
                 self.schedule_fire(id);
             }
         }

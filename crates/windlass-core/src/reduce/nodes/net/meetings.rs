@@ -59,7 +59,7 @@ impl<'a> Reducer<'a> {
 
     /// Removes a token or a body at a place from its activations. Meetings for which it was the last that could still
     /// arrive take place.
-    pub(super) fn leave_regions(&mut self, id: FrameId, net: &Net, at: usize, tags: &RegionTags) -> FaultResult {
+    pub(super) fn exit_regions(&mut self, id: FrameId, net: &Net, at: usize, tags: &RegionTags) -> FaultResult {
         self.count_out(id, net, at, tags, TokenState::Moving)
     }
 

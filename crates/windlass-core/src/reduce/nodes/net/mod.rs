@@ -240,7 +240,7 @@ impl<'a> Reducer<'a> {
             false => {
                 self.record_skipped(id, place.body, "GuardFalse")?;
                 self.work_done(id, &token.lineage)?;
-                self.leave_regions(id, net, at, &token.regions)?;
+                self.exit_regions(id, net, at, &token.regions)?;
             }
         }
         self.schedule_fire(id);
