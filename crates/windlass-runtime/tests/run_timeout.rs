@@ -12,7 +12,9 @@ use support::{World, engine, engine_with, in_time, named, options, until};
 use windlass_core::plan::Plan;
 use windlass_core::{Tick, TickKind};
 use windlass_runtime::{EngineOptions, RuntimeEngine};
-use windlass_store::{MemoryStore, RunStatus, StoreOwners, StoreRead};
+use windlass_store::{
+    BatchVerdict, MemoryStore, RunBatch, RunStatus, StatusChange, StoreOwners, StoreRead, StoreWrite,
+};
 use windlass_value::{Duration, Timestamp, Value};
 
 fn with_timeout(plan: Plan) -> Plan {
@@ -72,6 +74,30 @@ async fn an_evicted_run_counts_the_time_of_the_process_that_evicted_it() {
     let second = engine(&killed, &world);
     second.resume("r").await.expect("resumed");
     assert_eq!(lived(&killed), [beat.since(before)]);
+    in_time(first.close()).await;
+    in_time(second.close()).await;
+}
+
+/// The process goes on without the run, which waits for an operator.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_in_quarantine_does_not_count() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let first = engine(&store, &world);
+    begin(&first, steps("hangs").effect("work", "never", "1").plan()).await;
+    let row = store.run("r").expect("readable").expect("there");
+    let at = last_tick(&store).at;
+    let quarantined = RunBatch {
+        run: row.run.clone(),
+        owner_epoch: row.owner_epoch,
+        expected_ticks: row.ticks,
+        status: Some(StatusChange { status: RunStatus::Quarantined, at, result: None }),
+        release: true,
+        ..RunBatch::default()
+    };
+    assert_eq!(store.append(vec![quarantined]).expect("append"), [BatchVerdict::Committed]);
+    let second = engine(&store, &world);
+    second.resume("r").await.expect("resumed");
+    assert_eq!(lived(&store), [Duration::ZERO]);
     in_time(first.close()).await;
     in_time(second.close()).await;
 }

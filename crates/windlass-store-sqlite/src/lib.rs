@@ -60,7 +60,7 @@ impl SqliteStore {
         let file = directory.join("windlass.db");
         let owners = directory.join("owners");
         let connection = open::open_writer(directory, &file, &options)?;
-        if !owners::remove_dead_owners(&owners, || open::owners_of_open_runs(&connection, &file))? {
+        if !owners::remove_dead_owners(&owners, |owner| open::has_open_runs(&connection, &file, owner))? {
             open::checkpoint(&connection, &file)?;
         }
         Ok(SqliteStore {

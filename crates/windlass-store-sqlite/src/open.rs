@@ -1,6 +1,5 @@
 //! Opening and creating the file, and the settings of each connection.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -75,14 +74,11 @@ pub(crate) fn checkpoint(connection: &Connection, file: &Path) -> Result<(), Sto
     copied.map_err(|error| SqliteStoreError::from(error).into_error(file))
 }
 
-/// Returns the owners and previous owners of all runs that have not ended.
-pub(crate) fn owners_of_open_runs(connection: &Connection, file: &Path) -> Result<BTreeSet<String>, StoreError> {
-    let read = || -> SqliteResult<BTreeSet<String>> {
-        let sql = concat!("SELECT owner, previous_owner FROM runs WHERE ", unfinished!());
-        let mut select = connection.prepare(sql)?;
-        let rows = select.query_map([], |row| Ok([row.get(0)?, row.get(1)?]))?;
-        let rows = rows.collect::<rusqlite::Result<Vec<[Option<String>; 2]>>>()?;
-        Ok(rows.into_iter().flatten().flatten().collect())
+/// Returns whether a run that has not ended has this owner or previous owner. The search ends at the first one.
+pub(crate) fn has_open_runs(connection: &Connection, file: &Path, owner: &str) -> Result<bool, StoreError> {
+    let read = || -> SqliteResult<bool> {
+        let sql = concat!("SELECT 1 FROM runs WHERE ", unfinished!(), " AND ?1 IN (owner, previous_owner) LIMIT 1");
+        Ok(connection.prepare_cached(sql)?.exists([owner])?)
     };
     read().map_err(|error| error.into_error(file))
 }
@@ -133,11 +129,12 @@ fn check_format(connection: &Connection, file: &Path) -> SqliteResult<()> {
                 .into())
         }
         other => {
-            let message = format!("{shown} declares the format {other}, which no version of Windlass writes.");
-            Err(StoreError::new(StoreErrorKind::Version, message)
-                .with_hint("Give another directory.")
-                .with_file(file)
-                .into())
+            let message = format!(
+                "{shown} has the store format {other}, which was never released; this program reads the format \
+                 {FORMAT_VERSION}."
+            );
+            let hint = "Give another directory, or move that one away.";
+            Err(StoreError::new(StoreErrorKind::Version, message).with_hint(hint).with_file(file).into())
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Owners are lock files: the system releases the lock of a process that dies, however it dies. The file holds the
 //! last heartbeat of an owner that sends them.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::os::unix::fs::FileExt;
@@ -79,32 +78,31 @@ pub(crate) fn last_heartbeat(directory: &Path, owner: &str) -> Result<Option<Tim
 }
 
 /// Removes the files of dead owners and returns whether any owner is alive. Files that cannot be examined stay, and so
-/// do heartbeats that an open run may need: those of `needed`, which is only asked if there are any.
+/// do heartbeats that an open run may need.
 pub(crate) fn remove_dead_owners(
     directory: &Path,
-    needed: impl FnOnce() -> Result<BTreeSet<String>, StoreError>,
+    is_needed: impl Fn(&str) -> Result<bool, StoreError>,
 ) -> Result<bool, StoreError> {
     let mut any_alive = false;
-    let mut with_heartbeat = Vec::new();
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
         let is_owner = path.extension().is_some_and(|extension| extension == SUFFIX);
         if !is_owner || !matches!(is_locked(&path), Ok(false)) {
             any_alive = true;
-        } else if fs::metadata(&path).is_ok_and(|about| about.len() > 0) {
-            with_heartbeat.push(path);
-        } else {
+        } else if !has_heartbeat(&path) || !is_needed(&owner_name(&path))? {
             // Another process that removes the file at the same time does no harm.
             let _ = fs::remove_file(&path);
         }
     }
-    if !with_heartbeat.is_empty() {
-        let needed = needed()?;
-        let is_needed =
-            |path: &PathBuf| path.file_stem().and_then(|name| name.to_str()).is_some_and(|name| needed.contains(name));
-        with_heartbeat.iter().filter(|path| !is_needed(path)).for_each(|path| drop(fs::remove_file(path)));
-    }
     Ok(any_alive)
+}
+
+fn has_heartbeat(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.len() > 0)
+}
+
+fn owner_name(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn is_locked(path: &Path) -> Result<bool, StoreError> {

@@ -8,7 +8,9 @@ pub(crate) const APPLICATION_ID: i64 = 0x5769_6E64;
 /// It is raised when a program that does not know the new tables would misread or break them: that covers new run
 /// statuses and new meanings of columns. Programs refuse stores of a higher version, so a store must be upgraded
 /// only while no other process has it open.
-pub(crate) const FORMAT_VERSION: i64 = 1;
+///
+/// Version 1 was never released, so nothing reads it.
+pub(crate) const FORMAT_VERSION: i64 = 2;
 
 /// SQL condition for a run that has not ended. SQLite uses a partial index only where a query repeats its condition
 /// word for word, so both sides take it from here.

@@ -124,10 +124,11 @@ fn a_truncated_file_is_refused() {
 fn a_foreign_file_is_refused_and_left_unchanged() {
     let text = b"Dear diary, today I did not become a database. ".repeat(50);
     type Make<'m> = &'m dyn Fn(&Path);
-    let cases: [(&str, Make<'_>, StoreErrorKind); 4] = [
+    let cases: [(&str, Make<'_>, StoreErrorKind); 5] = [
         ("a text", &|file| fs::write(file, &text).expect("written"), StoreErrorKind::Damaged),
         ("nothing at all", &|file| fs::write(file, b"").expect("written"), StoreErrorKind::Version),
         ("a database of another program", &|file| make_foreign(file, 0, 0), StoreErrorKind::Version),
+        ("a store of the past", &|file| make_foreign(file, 0x5769_6E64, 1), StoreErrorKind::Version),
         ("a store of the future", &|file| make_foreign(file, 0x5769_6E64, 999), StoreErrorKind::NeedsNewer),
     ];
     for (name, make, kind) in cases {

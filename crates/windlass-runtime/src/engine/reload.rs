@@ -245,6 +245,8 @@ impl EngineInner {
             true => real_now(),
             false => self.store.last_heartbeat(owner)?.unwrap_or(state.now).min(real_now()),
         };
+        // A quarantined run waits for an operator, whatever its process does.
+        let until = if row.status == RunStatus::Quarantined { until.min(row.changed_at) } else { until };
         Ok(until.since(state.now))
     }
 

@@ -7,6 +7,7 @@ use windlass_core::plan::{Amount, NodeKind, Plan};
 use windlass_core::{EventKind, LoopEndReason, LoopEventLimits};
 use windlass_store::{IterationOutcome, StoreRead};
 
+use super::iterations::covered;
 use super::{StoredEvent, StoredEvents};
 use crate::{FinalReport, RuntimeError};
 
@@ -55,7 +56,8 @@ pub fn loop_details(
 fn count_cancelled(store: &dyn StoreRead, run: &str, name: &str) -> Result<u64, RuntimeError> {
     let heads = store.iteration_headers(run, name, 0, false, u32::MAX)?;
     let cancelled = heads.iter().filter(|head| head.outcome == IterationOutcome::Cancelled);
-    Ok(cancelled.map(|head| head.last - head.first + 1).sum())
+    // After a crash an iteration may be stored twice.
+    Ok(covered(cancelled))
 }
 
 /// Returns the limits of loops whose limits are expressions or which have items: their start event contains them.

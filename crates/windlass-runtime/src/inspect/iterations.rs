@@ -184,7 +184,7 @@ pub fn loop_histories(
 
 /// Returns the number of iterations in the rows, each counted once. The rows are in the order of their first
 /// iteration.
-fn covered<'a>(heads: impl Iterator<Item = &'a IterationHeader>) -> u64 {
+pub(super) fn covered<'a>(heads: impl Iterator<Item = &'a IterationHeader>) -> u64 {
     let mut next = 0;
     let mut count = 0;
     for head in heads {
