@@ -92,6 +92,7 @@ impl<'s> ShellText<'s> {
     fn step(&mut self, rest: &str, letter: char, top: Option<char>) -> usize {
         match (top, letter) {
             (Some('\''), '\'') | (Some('$'), '\'') | (Some('"'), '"') => _ = self.open.pop(),
+            (Some('('), ')') if self.commands.ends_pattern() => self.end_command(false),
             (Some('`'), '`') | (Some('('), ')') => {
                 self.open.pop();
                 let ended = self.commands.close(self.documents.len());
@@ -105,10 +106,10 @@ impl<'s> ShellText<'s> {
             }
             (Some('$'), _) => self.commands.letter(letter),
             (_, '$') if rest.starts_with("$(") => {
-                self.open_command('(');
+                self.open_command('(', true);
                 return 2;
             }
-            (_, '`') => self.open_command('`'),
+            (_, '`') => self.open_command('`', true),
             (Some('"'), _) => self.commands.letter(letter),
             (_, '$') if rest.starts_with("$'") => {
                 self.open.push('$');
@@ -119,15 +120,15 @@ impl<'s> ShellText<'s> {
                 self.open.push(letter);
                 self.commands.quote();
             }
-            (_, '(') => self.open_command('('),
+            (_, '(') => self.open_command('(', false),
             (_, letter) => self.plain_letter(rest, letter),
         }
         letter.len_utf8()
     }
 
-    fn open_command(&mut self, bracket: char) {
+    fn open_command(&mut self, bracket: char, is_substitution: bool) {
         self.open.push(bracket);
-        self.commands.open(self.documents.len());
+        self.commands.open(self.documents.len(), is_substitution);
     }
 
     /// Follows a letter outside of quotes.
@@ -193,6 +194,7 @@ impl<'s> ShellText<'s> {
     /// Copies the texts of the here-documents and returns their total length.
     fn texts(&mut self, rest: &'s str, first: usize) -> usize {
         let mut at = 0;
+        self.commands.forget_documents();
         for document in std::mem::take(&mut self.documents) {
             let mut ended = false;
             while !ended && at < rest.len() {
@@ -212,6 +214,7 @@ impl<'s> ShellText<'s> {
                                 self.remarks.push(QuotingProblem::Refused(message));
                             }
                             self.remarks.extend(document.program.map(QuotingProblem::Nested));
+                            self.commands.document_template();
                             let name = self.variable(&part[..length], first);
                             self.out.push_str(&name);
                             length
