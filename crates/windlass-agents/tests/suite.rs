@@ -6,6 +6,7 @@ mod calls;
 mod chat;
 mod chat_hostile;
 mod chat_reasoning;
+mod chat_reply_limit;
 mod chat_requests;
 mod chat_stops;
 mod common;

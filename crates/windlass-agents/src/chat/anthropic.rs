@@ -13,11 +13,16 @@ use crate::reply_limit::max_reply_tokens;
 /// The protocol requires a maximum length; all newer models support this one.
 const DEFAULT_MAX_TOKENS: u64 = 16_384;
 
-pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, tools: &[ToolSpec]) -> Value {
+pub(super) fn request_body(
+    chosen: &ModelEndpoint,
+    request: &ChatRequest<'_>,
+    tools: &[ToolSpec],
+    max_tokens: Option<u64>,
+) -> Value {
     let mut body = Map::new();
     body.insert("model", chosen.model.as_str());
     let usual = || max_reply_tokens(&chosen.model).unwrap_or(DEFAULT_MAX_TOKENS);
-    let max_tokens = request.max_tokens(chosen.max_tokens).unwrap_or_else(usual);
+    let max_tokens = max_tokens.unwrap_or_else(usual);
     body.insert("max_tokens", i64::try_from(max_tokens).unwrap_or(i64::MAX));
     if let Some(system) = request.system {
         body.insert("system", system);

@@ -59,6 +59,15 @@ impl ModelFailure {
 /// The time a stream may stay open after its final event.
 const END_GRACE: StdDuration = StdDuration::from_millis(50);
 
+/// The maximum tokens that all models accept.
+const SAFE_MAX_TOKENS: u64 = 4_096;
+
+/// The reply to a request, before its body is read.
+enum OpenedReply {
+    Answer(Box<StreamedReply>),
+    Refusal { failure: ModelFailure, rejects_max_tokens: bool },
+}
+
 /// The suffix of the plan's task that calls the model; it is not part of the step's name.
 const TASK_SUFFIX: &str = ".ask";
 
@@ -95,12 +104,45 @@ impl Exchange<'_> {
     }
 
     pub(super) async fn ask(&self, deltas: DeltaBuffer<'_>) -> Result<ModelReply, ModelFailure> {
+        let max_tokens = self.request.max_tokens(self.endpoint.max_tokens);
+        let mut reply = self.open(max_tokens, None).await?;
+        let excessive = max_tokens.filter(|max| self.request.limits_reply() && *max > SAFE_MAX_TOKENS);
+        if let (OpenedReply::Refusal { rejects_max_tokens: true, .. }, Some(rejected)) = (&reply, excessive) {
+            // The request asks for what a budget leaves, and the model may answer less than was assumed.
+            self.warn_of_repeat(rejected);
+            // Another request needs another key: a service that remembers the first would repeat its refusal.
+            let key = format!("{}-{SAFE_MAX_TOKENS}", self.call.key);
+            reply = self.open(Some(SAFE_MAX_TOKENS), Some(&key)).await?;
+        }
+        let opened = match reply {
+            OpenedReply::Answer(opened) => *opened,
+            OpenedReply::Refusal { failure, .. } => return Err(failure),
+        };
+        let answer = match opened.media_type() == "text/event-stream" && opened.is_unencoded() {
+            true => self.read_stream(opened, deltas).await?,
+            false => self.read_whole(opened, deltas).await?,
+        };
+        Ok(answer.with_usage(self.prompt_chars()))
+    }
+
+    fn warn_of_repeat(&self, rejected: u64) {
+        let message = format!(
+            "the model `{}` of `{}` does not accept a maximum of {rejected} tokens for its answer, so it is asked for \
+             {SAFE_MAX_TOKENS}; set `reply` in the budget to the model's maximum",
+            self.endpoint.model, self.endpoint.provider
+        );
+        self.call.publish.event(&windlass_core::EventKind::AgentWarning { message: message.into() });
+    }
+
+    /// Sends the request. A `key` replaces the idempotency key of the call.
+    async fn open(&self, max_tokens: Option<u64>, key: Option<&str>) -> Result<OpenedReply, ModelFailure> {
         let chosen = self.endpoint;
         let body = match chosen.protocol {
-            ModelProtocol::OpenAi => openai::request_body(chosen, self.request, self.tools),
-            ModelProtocol::Anthropic => anthropic::request_body(chosen, self.request, self.tools),
+            ModelProtocol::OpenAi => openai::request_body(chosen, self.request, self.tools, max_tokens),
+            ModelProtocol::Anthropic => anthropic::request_body(chosen, self.request, self.tools, max_tokens),
         };
-        let headers = self.headers();
+        let mut headers = self.headers();
+        headers.extend(key.map(|key| ("idempotency-key".to_owned(), Secret::plain(escape_header(key)))));
         let request = ConfiguredRequest {
             method: Method::POST,
             url: &chosen.url,
@@ -112,22 +154,19 @@ impl Exchange<'_> {
         };
         let opened = self.http.open_stream(self.call, &request).await?;
         let status = opened.status();
-        if !status.is_success() {
-            let retry_after_ms = opened.retry_after_ms();
-            // The status says more than an unreadable body.
-            let body = opened.read_to_end().await.unwrap_or_default();
-            let refused = failure::refused(chosen, status, &body);
-            let wait = retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
-            if let Some(wait) = wait.filter(|wait| *wait > self.max_retry_after) {
-                return Err(failure::retry_after_too_long(refused, wait, self.max_retry_after).into());
-            }
-            return Err(ModelFailure { retry_after_ms, ..refused.into() });
+        if status.is_success() {
+            return Ok(OpenedReply::Answer(Box::new(opened)));
         }
-        let answer = match opened.media_type() == "text/event-stream" && opened.is_unencoded() {
-            true => self.read_stream(opened, deltas).await?,
-            false => self.read_whole(opened, deltas).await?,
-        };
-        Ok(answer.with_usage(self.prompt_chars()))
+        let retry_after_ms = opened.retry_after_ms();
+        // The status says more than an unreadable body.
+        let body = opened.read_to_end().await.unwrap_or_default();
+        let refused = failure::refused(chosen, status, &body);
+        let wait = retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
+        if let Some(wait) = wait.filter(|wait| *wait > self.max_retry_after) {
+            return Err(failure::retry_after_too_long(refused.error, wait, self.max_retry_after).into());
+        }
+        let failure = ModelFailure { retry_after_ms, ..refused.error.into() };
+        Ok(OpenedReply::Refusal { failure, rejects_max_tokens: refused.rejects_max_tokens })
     }
 
     /// Counts the characters of the prompt, independent of the protocol's envelope.

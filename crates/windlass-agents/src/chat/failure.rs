@@ -57,8 +57,15 @@ impl ServiceError {
     }
 }
 
-/// The error for a reply with a status other than success.
-pub(super) fn refused(chosen: &ModelEndpoint, status: StatusCode, body: &[u8]) -> ErrorInfo {
+/// A reply with a status other than success.
+pub(super) struct RefusedRequest {
+    pub(super) error: ErrorInfo,
+    /// The service rejects the maximum tokens of the answer.
+    pub(super) rejects_max_tokens: bool,
+}
+
+/// Reads a reply with a status other than success.
+pub(super) fn refused(chosen: &ModelEndpoint, status: StatusCode, body: &[u8]) -> RefusedRequest {
     let text = String::from_utf8_lossy(body);
     let body = parse_json(text.trim()).unwrap_or_default();
     // Google sends its errors in a list.
@@ -72,7 +79,8 @@ pub(super) fn refused(chosen: &ModelEndpoint, status: StatusCode, body: &[u8]) -
     let message = format!("{} answered {}{reason}{detail}", describe_service(chosen), status.as_str());
     let service_error =
         service_error.unwrap_or(ServiceError { message: String::new(), code: String::new(), kind: String::new() });
-    classify(chosen, status.as_u16(), "http", message, &service_error)
+    let rejects_max_tokens = rejects_max_tokens(status.as_u16(), &service_error);
+    RefusedRequest { error: classify(chosen, status.as_u16(), "http", message, &service_error), rejects_max_tokens }
 }
 
 /// The error for a failure reported in a successful reply or in the middle of a stream.
@@ -165,7 +173,7 @@ fn hint(chosen: &ModelEndpoint, status: u16, service_error: &ServiceError) -> Op
             Some("the account has no credit left".to_owned())
         }
         429 => Some("too many requests; the call is retried when the service allows".to_owned()),
-        400 | 422 if names_max_tokens(&service_error.message) => Some(format!(
+        _ if rejects_max_tokens(status, service_error) => Some(format!(
             "the budget leaves more than the model may answer: set `reply` in the budget, or `max_tokens` under \
              `[models.{provider}]` in windlass.toml, to the model's maximum"
         )),
@@ -176,8 +184,9 @@ fn hint(chosen: &ModelEndpoint, status: u16, service_error: &ServiceError) -> Op
     }
 }
 
-fn names_max_tokens(message: &str) -> bool {
-    ["max_tokens", "max_completion_tokens"].iter().any(|name| message.contains(name))
+fn rejects_max_tokens(status: u16, service_error: &ServiceError) -> bool {
+    let names = ["max_tokens", "max_completion_tokens"];
+    matches!(status, 400 | 422) && names.iter().any(|name| service_error.message.contains(name))
 }
 
 /// The error for a reply that is no answer.

@@ -10,7 +10,12 @@ use super::reply::{ModelReply, ModelUsage, StopReason, ToolUse, past_arguments};
 use super::request::{ChatMessage, ChatRequest, MessagePart, PastCall};
 use super::service::ModelEndpoint;
 
-pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, tools: &[ToolSpec]) -> Value {
+pub(super) fn request_body(
+    chosen: &ModelEndpoint,
+    request: &ChatRequest<'_>,
+    tools: &[ToolSpec],
+    max_tokens: Option<u64>,
+) -> Value {
     let mut body = Map::new();
     body.insert("model", chosen.model.as_str());
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
@@ -35,7 +40,7 @@ pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, to
             body.insert(name, value.clone());
         }
     }
-    if let Some(max_tokens) = request.max_tokens(chosen.max_tokens) {
+    if let Some(max_tokens) = max_tokens {
         let name = if chosen.quirks.uses_max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
         body.insert(name, i64::try_from(max_tokens).unwrap_or(i64::MAX));
     }

@@ -132,6 +132,11 @@ impl ChatRequest<'_> {
     pub(super) fn max_tokens(&self, configured: Option<u64>) -> Option<u64> {
         self.max_tokens.into_iter().chain(configured).min()
     }
+
+    /// Returns whether the request itself limits the answer, as under a budget.
+    pub(super) fn limits_reply(&self) -> bool {
+        self.max_tokens.is_some()
+    }
 }
 
 pub(super) fn bad(message: impl Into<String>) -> ErrorInfo {

@@ -25,6 +25,11 @@ pub(crate) struct CannedService {
 impl CannedService {
     /// Sends the same pieces to every request.
     pub(crate) async fn start(pieces: Vec<Vec<u8>>, then: AfterReply) -> CannedService {
+        CannedService::start_sequence(vec![pieces], then).await
+    }
+
+    /// Sends one reply after the other, each as its pieces, and then the last one to every request.
+    async fn start_sequence(replies: Vec<Vec<Vec<u8>>>, then: AfterReply) -> CannedService {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -32,19 +37,24 @@ impl CannedService {
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(serve(stream, pieces.clone(), then, seen.clone()));
+                tokio::spawn(serve(stream, replies.clone(), then, seen.clone()));
             }
         });
         CannedService { url, requests }
     }
 
     pub(crate) async fn reply(status: u16, headers: &str, body: &[u8]) -> CannedService {
-        let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
-        CannedService::start(vec![[head.as_bytes(), body].concat()], AfterReply::Close).await
+        CannedService::start(vec![reply_bytes(status, headers, body)], AfterReply::Close).await
+    }
+
+    /// Sends one reply after the other, and then the last one to every request.
+    pub(crate) async fn json_sequence(replies: &[(u16, &str)]) -> CannedService {
+        let bytes = |(status, body): &(u16, &str)| vec![reply_bytes(*status, JSON_TYPE, body.as_bytes())];
+        CannedService::start_sequence(replies.iter().map(bytes).collect(), AfterReply::Close).await
     }
 
     pub(crate) async fn json(status: u16, body: &str) -> CannedService {
-        CannedService::reply(status, "content-type: application/json\r\n", body.as_bytes()).await
+        CannedService::reply(status, JSON_TYPE, body.as_bytes()).await
     }
 
     /// Sends the events of a stream, which ends with its connection.
@@ -73,7 +83,14 @@ impl CannedService {
     }
 }
 
-async fn serve(mut stream: TcpStream, pieces: Vec<Vec<u8>>, then: AfterReply, seen: Arc<Mutex<Vec<String>>>) {
+const JSON_TYPE: &str = "content-type: application/json\r\n";
+
+fn reply_bytes(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+async fn serve(mut stream: TcpStream, replies: Vec<Vec<Vec<u8>>>, then: AfterReply, seen: Arc<Mutex<Vec<String>>>) {
     let mut text = Vec::new();
     loop {
         let mut piece = [0; 4096];
@@ -86,8 +103,13 @@ async fn serve(mut stream: TcpStream, pieces: Vec<Vec<u8>>, then: AfterReply, se
             break;
         }
     }
-    seen.lock().unwrap().push(String::from_utf8(text).unwrap());
-    for piece in &pieces {
+    let number = {
+        let mut seen = seen.lock().unwrap();
+        seen.push(String::from_utf8(text).unwrap());
+        seen.len()
+    };
+    let pieces = &replies[number.min(replies.len()) - 1];
+    for piece in pieces {
         if stream.write_all(piece).await.is_err() {
             return;
         }

@@ -264,7 +264,11 @@ impl Planner<'_> {
                 .then(|| ("turns", Value::from(step.turns(self.options.limits.default_agent_turns)))),
         );
         let some = self.condition("mail_is", some, span);
-        let append_mail = vec![set_variable("conversation", WriteOp::Extend, letters)];
+        let mut append_mail = vec![set_variable("conversation", WriteOp::Extend, letters)];
+        if check == MailCheck::Last && !step.accept.is_empty() {
+            // The accepted reply is not the last one: the next decides how the step ends.
+            append_mail.push(set_variable("stop", WriteOp::Set, self.value(Value::Null, span)));
+        }
         let on = if check == MailCheck::First { Directive::Continue } else { Directive::Jump(ask) };
         let rules = vec![
             rule(Some(cancel), Directive::Break, vec![set_variable("cancelled", WriteOp::Set, truth)]),
