@@ -469,7 +469,7 @@ events! {
         arguments: Value,
     }
 
-    /// A non-fatal problem with an agent's tools; the agent continues.
+    /// A non-fatal problem with an agent's tools or model; the agent continues.
     "agent.warning" AgentWarning {
         /// The problem.
         message: Arc<str>,
