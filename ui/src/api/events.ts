@@ -518,7 +518,7 @@ export interface AgentToolEvent extends Fixed<"agent.tool"> {
   arguments: EventValue;
 }
 
-/** A non-fatal problem with an agent's tools; the agent continues. */
+/** A non-fatal problem with an agent's tools or model; the agent continues. */
 export interface AgentWarningEvent extends Fixed<"agent.warning"> {
   /** The problem. */
   message: string;
