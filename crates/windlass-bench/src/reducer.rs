@@ -29,7 +29,7 @@ fn compute(program: &Program, on_tick: impl FnMut(&State, Duration)) -> State {
 /// Runs a plan that only computes, and reports the duration of each tick.
 pub(crate) fn compute_with(program: &Program, payload: Value, mut on_tick: impl FnMut(&State, Duration)) -> State {
     let run: Arc<str> = "bench".into();
-    let mut state = new_state(&run, program, Timestamp(0));
+    let mut state = new_state(&run, 1, program, Timestamp(0));
     let mut blobs = BlobCache::default();
     let mut next = Some(TickKind::AddEvent {
         name: START_EVENT.into(),

@@ -44,7 +44,7 @@ fn drive(
     mut on_tick: impl FnMut(&Tick, &TickOutput, &State),
 ) -> State {
     let run: Arc<str> = "work".into();
-    let mut state = new_state(&run, program, Timestamp(0));
+    let mut state = new_state(&run, 1, program, Timestamp(0));
     let mut blobs = BlobCache::default();
     let mut next = std::collections::VecDeque::from([TickKind::AddEvent {
         name: START_EVENT.into(),
@@ -145,6 +145,7 @@ fn append(times: u64) {
     let folder = BenchFolder::new("append");
     let store = engine::sqlite(folder.path(), SyncMode::Full);
     let create = NewRun {
+        execution_id: 1,
         plan: BlobHash([1; 32]),
         definition: "work".to_owned(),
         dialect: "loom".to_owned(),

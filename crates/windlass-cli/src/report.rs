@@ -30,6 +30,8 @@ pub(crate) struct EndedRun<'a> {
     warnings: Vec<String>,
     /// The run is in memory only: there is nothing to inspect later.
     ephemeral: bool,
+    /// The number that identifies the run besides its id.
+    execution_id: Option<i64>,
     /// The run belongs to a server, which also retries and restarts it.
     server_run: Option<RunRow>,
 }
@@ -53,8 +55,9 @@ impl<'a> EndedRun<'a> {
         let warnings = warnings::collect(store, run, plan, &report)?;
         let row = store.run(run)?;
         let is_server_run = row.as_ref().map(|row| trust::is_server_run(store, row)).transpose()?;
+        let execution_id = row.as_ref().map(|row| row.execution_id);
         let server_run = row.filter(|_| is_server_run == Some(true));
-        Ok(EndedRun { run, plan, report, facts, warnings, ephemeral: false, server_run })
+        Ok(EndedRun { run, plan, report, facts, warnings, ephemeral: false, execution_id, server_run })
     }
 
     #[must_use]
@@ -86,6 +89,9 @@ impl<'a> EndedRun<'a> {
     pub(crate) fn to_value(&self) -> Value {
         let mut map = Map::new();
         map.insert("run", self.run.clone());
+        if let Some(execution_id) = self.execution_id {
+            map.insert("execution_id", execution_id.to_string());
+        }
         map.insert("definition", self.plan.name.clone());
         map.insert("dialect", self.plan.dialect.clone());
         self.report.to_value().iter().for_each(|(key, value)| {

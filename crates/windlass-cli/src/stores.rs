@@ -35,9 +35,9 @@ pub(crate) fn open_or_create(directory: &Path, options: SqliteOptions) -> Result
     Ok(Arc::new(SqliteStore::open(directory, options)?))
 }
 
-/// Finds a run by its id, by an unambiguous prefix of its id, or the newest as `last`.
+/// Finds a run by its id, by its execution id, by an unambiguous prefix of its id, or the newest as `last`.
 pub(crate) fn find(store: &dyn Store, run_ref: &str) -> Result<RunRow, CliFailure> {
-    if let Some(row) = store.run(run_ref)? {
+    if let Some(row) = windlass_runtime::find_run(store, run_ref)? {
         return Ok(row);
     }
     if run_ref == "last" {

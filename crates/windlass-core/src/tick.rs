@@ -33,6 +33,8 @@ pub struct Tick {
 pub struct CallOrigin {
     /// The run that called it.
     pub parent: Arc<str>,
+    /// The execution id of the run that called it.
+    pub parent_execution_id: i64,
     /// The root of the run tree.
     pub trace: Arc<str>,
     /// The node in the run's own scope whose output becomes the run's output, if the caller requests one.

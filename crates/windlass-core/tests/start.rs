@@ -119,7 +119,12 @@ fn a_caller_selects_the_output_node() {
         (Some("other"), Status::Failed, "null"),
     ] {
         let output_node = output_node.map(Into::into);
-        let origin = Some(Box::new(CallOrigin { parent: "above".into(), trace: "top".into(), output_node }));
+        let origin = Some(Box::new(CallOrigin {
+            parent: "above".into(),
+            parent_execution_id: 6,
+            trace: "top".into(),
+            output_node,
+        }));
         let mut sim = Sim::new(&program, echo());
         sim.tick(TickKind::AddEvent {
             name: "start".into(),
@@ -155,7 +160,7 @@ fn a_child_run_knows_its_parent_and_root() {
         sim.output()
     };
     assert_eq!(shown(None), json(r#"[null, "run"]"#), "its own master");
-    let origin = CallOrigin { parent: "above".into(), trace: "top".into(), output_node: None };
+    let origin = CallOrigin { parent: "above".into(), parent_execution_id: 6, trace: "top".into(), output_node: None };
     assert_eq!(shown(Some(origin)), json(r#"["above", "top"]"#));
 }
 

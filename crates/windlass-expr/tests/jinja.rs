@@ -29,6 +29,7 @@ struct TestScope {
 impl TestScope {
     fn new(outcome: Option<Value>) -> TestScope {
         let run = RunView {
+            execution_id: 7_000_000_000_000_007,
             input: json(r#"{"extra": "from input", "api_url": "ignored"}"#),
             parameters: json(
                 r#"{"api_url": "http://x", "limit": 3, "flag": "false", "endpoints": [{"path": "/a"}, {"path": "/b"}],

@@ -17,7 +17,7 @@ async fn computed_defaults() {
         ("{host: h, x: 'http://{{ host }}/v1'}", r#"{"host": "other"}"#, r#""http://other/v1""#),
         // Objects are merged.
         ("{n: 1, x: {a: '{{ n }}', b: 2}}", r#"{"x": {"b": 3}}"#, r#"{"a":1,"b":3}"#),
-        ("{x: '{{ execution_id }} {{ job.uuid }}'}", "{}", r#""r r""#),
+        ("{x: '{{ execution_id is integer }} {{ job.uuid }}'}", "{}", r#""True r""#),
         ("{x: '{{ payload.who | default(\"anonymous\") }}'}", r#"{"who": "me"}"#, r#""me""#),
         ("{x: '{{ payload.who | default(\"anonymous\") }}'}", "{}", r#""anonymous""#),
         ("{x: '{{ payload.who }}'}", "{}", "failed InvalidTemplate"),

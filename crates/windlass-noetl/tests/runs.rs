@@ -160,7 +160,10 @@ async fn routes() {
             "5",
         ),
         // A step without a tool only routes; without a step called start, the first step is the entry.
-        ("[{step: first, next: second}, {step: second, tool: {kind: noop, result: '{{ execution_id }}'}}]", r#""r""#),
+        (
+            "[{step: first, next: second}, {step: second, tool: {kind: noop, result: '{{ execution_id is integer }}'}}]",
+            "true",
+        ),
     ] {
         let ran = run(&format!("workflow: {text}\n"), "{}").await;
         assert_eq!(ran.output(), expected, "{text} {:?}", ran.report.error);

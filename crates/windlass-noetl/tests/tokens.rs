@@ -170,19 +170,26 @@ workflow:
     assert_eq!(ran.output(), "1", "{:?}", ran.report.error);
 }
 
-/// A child run knows its parent and the root run; its definition has a name.
+/// A child run knows its parent, by its number, and the root run; its definition has a name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child_runs_know_their_parent_and_trace() {
     const IDS: &str = "{kind: noop, result: ['{{ execution_id }}', '{{ parent_execution_id }}', '{{ trace_id }}', '{{ catalog_id }}']}";
     let alone = format!("metadata: {{name: alone}}\nworkflow: [{{step: start, tool: {IDS}}}]\n");
-    assert_eq!(run(&alone, "{}").await.output(), r#"["r",null,"r","alone"]"#);
+    let output = run(&alone, "{}").await.output();
+    let (number, rest) = output.trim_start_matches('[').split_once(',').expect("several ids");
+    assert!(number.len() >= 16 && number.parse::<i64>().is_ok(), "a number, not text: {output}");
+    assert_eq!(rest, r#"null,"r","alone"]"#);
     let child = format!("metadata: {{name: child}}\nworkflow: [{{step: start, tool: {IDS}}}]\n");
-    const MIDDLE: &str = "metadata: {name: middle}\nworkflow: [{step: start, tool: {kind: playbook, path: child}}]\n";
+    const MIDDLE: &str = "metadata: {name: middle}\nworkflow: [{step: start, tool: [{call: {kind: playbook, path: child}}, {both: {kind: noop, result: ['{{ execution_id }}', '{{ _prev[0] }}', '{{ _prev[1] }}', '{{ _prev[2] }}', '{{ _prev[3] }}']}}]}]\n";
     const TOP: &str = "workflow: [{step: start, tool: {kind: playbook, path: middle}}]\n";
     let output = run_plans(&[&child, MIDDLE, TOP], "{}", obliging).await.output();
     let ids: Vec<&str> = output.trim_matches(['[', ']']).split(',').map(|id| id.trim_matches('"')).collect();
-    assert_eq!((ids[2], ids[3]), ("r", "child"), "{output}");
-    assert!(ids[0].starts_with(ids[1]) && ids[1].starts_with('r') && ids[0] != ids[1] && ids[1] != "r", "{output}");
+    let [middle, child, parent, trace, definition] = ids[..] else { panic!("{output}") };
+    assert_eq!((parent, trace, definition), (middle, "r", "child"), "{output}");
+    assert!(
+        child.parse::<i64>().unwrap() > parent.parse::<i64>().unwrap(),
+        "later runs have greater numbers: {output}"
+    );
 }
 
 /// The event of a failed task contains all facts of the call, the same as `outcome`.

@@ -56,6 +56,9 @@ pub enum RuntimeError {
     /// The id belongs to a run that was started differently.
     #[error("a run `{0}` already exists with a different definition, input or source run")]
     RunExists(String),
+    /// Another process drew the same execution id for a new run. The next attempt draws another one.
+    #[error("another process created a run with the same execution id at the same time; try again")]
+    ExecutionIdExists,
     /// The id that a call computed for its child run belongs to another run.
     #[error("the run `{0}` already exists and is not the child run of this call")]
     ChildExists(String),
@@ -162,7 +165,7 @@ impl RuntimeError {
             RuntimeError::InMemoryOnly(_) => "WND-2612",
             RuntimeError::HasEnded(_) => "WND-2613",
             RuntimeError::MissingTools { .. } => "WND-2614",
-            RuntimeError::RunExists(_) => "WND-2615",
+            RuntimeError::RunExists(_) | RuntimeError::ExecutionIdExists => "WND-2615",
             RuntimeError::ChildExists(_) => "WND-2302",
             RuntimeError::CancelledBeforeStart(_) => "WND-2616",
             RuntimeError::MissingBlob(_) => "WND-2609",

@@ -32,7 +32,8 @@ pub use control_loop::{ControlLoop, LoopExit};
 pub use engine::{
     DeliveryRuns, Durability, EngineOptions, EngineStats, EventReader, RecoveryProgress, RequestOutcome, RestartOrigin,
     RestartRequest, RunChange, RunCounts, RunHandle, RunOptions, RunRequest, RunStartOptions, RuntimeEngine,
-    TriggerOptions, input_hash, is_run_id, new_run_id, open_descendants, quarantine_reason, request,
+    TriggerOptions, find_run, input_hash, is_run_id, is_run_reference, new_run_id, open_descendants, quarantine_reason,
+    request,
 };
 pub use error::RuntimeError;
 pub use external_input::{

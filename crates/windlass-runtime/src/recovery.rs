@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::{
     IterationRecord, PartialTick, Program, Reduced, ReducerFault, ReplayWatch, State, Tick, TickOutput, reduce,
 };
-use windlass_store::StoreRead;
+use windlass_store::{RunRow, StoreRead};
 use windlass_value::{BlobHash, RunView, Timestamp, Value};
 
 use crate::RuntimeError;
@@ -33,21 +33,17 @@ impl RunImage {
 }
 
 /// Returns the state of a run that has not started.
-pub fn new_state(run: &Arc<str>, program: &Program, at: Timestamp) -> State {
-    State::new(RunView::new(run.clone(), program.plan.name.clone(), at))
+pub fn new_state(run: &Arc<str>, execution_id: i64, program: &Program, at: Timestamp) -> State {
+    State::new(RunView { execution_id, ..RunView::new(run.clone(), program.plan.name.clone(), at) })
 }
 
 /// Rebuilds a run's state. The digest of every tick is compared: a divergence quarantines the run.
-pub fn load(
-    store: &dyn StoreRead,
-    run: &Arc<str>,
-    program: &Program,
-    created_at: Timestamp,
-) -> Result<RunImage, RuntimeError> {
+pub fn load(store: &dyn StoreRead, row: &RunRow, program: &Program) -> Result<RunImage, RuntimeError> {
+    let run = &row.run;
     let snapshot = store.snapshot(run, None)?;
     let state = match snapshot {
         Some(snapshot) => decode_checked_state(program, &snapshot.body)?,
-        None => new_state(run, program, created_at),
+        None => new_state(run, row.execution_id, program, row.created_at),
     };
     let mut image = RunImage::new(state);
     let mut iterations = Vec::new();

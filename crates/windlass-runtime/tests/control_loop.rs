@@ -196,7 +196,7 @@ fn local(world: &World, clock: Clock) -> (LocalAdapter, RunMailbox) {
 }
 
 fn looping<A: Adapter>(program: &Arc<Program>, adapter: A, first: Vec<TickKind>) -> ControlLoop<A> {
-    let state = new_state(&"run".into(), program, Timestamp(0));
+    let state = new_state(&"run".into(), 1, program, Timestamp(0));
     ControlLoop::new(program.clone(), state, BlobCache::default(), adapter, first)
 }
 
@@ -390,7 +390,7 @@ async fn assert_replays_exactly(
         store,
         Box::new(move |state, _| locked(&into).push((state.ticks, codec::state_bytes(state).0))),
     );
-    let state = new_state(&run.into(), program, created);
+    let state = new_state(&run.into(), 1, program, created);
     let exit = in_time(ControlLoop::new(program.clone(), state, BlobCache::default(), replay, Vec::new()).run()).await;
     assert!(matches!(exit, Ok(LoopExit::Ended(_))), "{exit:?}");
     assert_eq!(locked(&seen).len(), journal.len(), "every tick was seen");

@@ -291,6 +291,27 @@ async fn the_same_id_is_the_same_run() {
     assert!(matches!(refused, Err(RuntimeError::RunExists(_))), "{refused:?}");
 }
 
+/// Another process may draw the same number in the same millisecond.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeated_execution_id_is_drawn_again() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let (hash, _) = engine.add_plan(loom(GATES)).expect("a plan");
+    store.repeat_execution_ids(3);
+    let mut handle = engine.start(hash, json("1"), named("r")).await.expect("started at the fourth attempt");
+    assert!(handle.created);
+    let row = store.run("r").expect("readable").expect("there");
+    let state = engine.state("r").await.expect("readable").expect("in memory");
+    assert_eq!(state.run.execution_id, row.execution_id, "expressions and the store agree");
+    world.open("first");
+    world.open("second");
+    assert_eq!(end(&mut handle).await.status, Status::Succeeded);
+    assert_replays(&*store, "r");
+    let mut later = engine.start(hash, json("1"), named("later")).await.expect("started");
+    assert!(store.run("later").expect("readable").expect("there").execution_id > row.execution_id);
+    assert_eq!(end(&mut later).await.status, Status::Succeeded);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fenced_engine_writes_nothing() {
     let (store, world) = fresh();
@@ -442,8 +463,8 @@ async fn workers_are_numbered_from_0_after_a_restart() {
     world.calls(3).await;
     let jobs = |store: &MemoryStore| -> Vec<(u64, u32, u32)> {
         let program = program_of(store, "r", limits());
-        let created = store.run("r").expect("readable").expect("there").created_at;
-        let image = load(store, &"r".into(), &program, created).expect("it loads");
+        let row = store.run("r").expect("readable").expect("there");
+        let image = load(store, &row, &program).expect("it loads");
         image.state.jobs.iter().map(|(job, open)| (*job, open.job.worker, open.job.lease_epoch)).collect()
     };
     assert_eq!(jobs(&store), [(0, 0, 0), (1, 1, 0), (2, 2, 0)]);

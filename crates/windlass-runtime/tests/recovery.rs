@@ -199,6 +199,7 @@ fn a_poisoned_run_is_quarantined_with_a_reason_and_the_rest_continue() {
 fn creation(store: &MemoryStore, like: &str, plan: windlass_value::BlobHash) -> RunBatch {
     let like = row(store, like);
     let new = windlass_store::NewRun {
+        execution_id: windlass_store::conformance::batches::next_execution_id(),
         plan,
         definition: like.definition,
         dialect: like.dialect,

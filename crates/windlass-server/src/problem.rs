@@ -173,9 +173,10 @@ impl From<RuntimeError> for ApiProblem {
             RuntimeError::NoSuchRun(_) | RuntimeError::NoSuchTrigger { .. } => {
                 (StatusCode::NOT_FOUND, codes::NOT_FOUND)
             }
-            RuntimeError::RunExists(_) | RuntimeError::ChildExists(_) | RuntimeError::CancelledBeforeStart(_) => {
-                (StatusCode::CONFLICT, codes::CONFLICT)
-            }
+            RuntimeError::RunExists(_)
+            | RuntimeError::ExecutionIdExists
+            | RuntimeError::ChildExists(_)
+            | RuntimeError::CancelledBeforeStart(_) => (StatusCode::CONFLICT, codes::CONFLICT),
             RuntimeError::HasEnded(_) => (StatusCode::CONFLICT, codes::RUN_ENDED),
             RuntimeError::StillOpen(_)
             | RuntimeError::NothingFailed(_)

@@ -195,6 +195,7 @@ async fn the_death_of_a_process_is_a_change_of_its_runs() {
     let world = World::on(store.clone());
     let other = windlass_store::StoreOwners::open_owner(&*store).expect("an owner");
     let create = windlass_store::NewRun {
+        execution_id: 1,
         plan: windlass_value::BlobHash([7; 32]),
         definition: "elsewhere".to_owned(),
         dialect: "rust".to_owned(),

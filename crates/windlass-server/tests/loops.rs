@@ -89,6 +89,7 @@ async fn no_items_are_retained_where_values_are_redacted() {
 /// Writes a run whose loop has this many iterations, of which every thousandth failed.
 fn write_run_with_iterations(store: &dyn Store, iterations: u64) {
     let create = NewRun {
+        execution_id: 1,
         plan: BlobHash([0; 32]),
         definition: "x".to_owned(),
         dialect: "loom".to_owned(),

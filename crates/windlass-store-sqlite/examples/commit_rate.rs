@@ -118,6 +118,7 @@ fn bare_rate(directory: &Path, round: Duration) -> BenchResult<BestRound> {
 
 fn new_run(run: Arc<str>) -> RunBatch {
     let create = NewRun {
+        execution_id: windlass_store::conformance::batches::next_execution_id(),
         plan: BlobHash([0; 32]),
         definition: "rate".to_owned(),
         dialect: "none".to_owned(),

@@ -44,6 +44,9 @@ fn check_batch<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> Sqlite
         (None, Some(new)) if was_cancelled(transaction, &batch.run, new)? => {
             return Ok(BatchCheck::Refused(BatchVerdict::Conflict));
         }
+        (None, Some(new)) if has_execution_id(transaction, new.execution_id)? => {
+            return Ok(BatchCheck::Refused(BatchVerdict::ExecutionIdConflict));
+        }
         (None, Some(new)) => (BatchCheck::New(new), 0),
     };
     if head != batch.expected_ticks || was_consumed(transaction, batch)? {
@@ -69,6 +72,11 @@ fn was_cancelled(transaction: &Transaction<'_>, run: &Arc<str>, new: &NewRun) ->
     Ok(select.exists([run, request_id])?)
 }
 
+fn has_execution_id(transaction: &Transaction<'_>, execution_id: i64) -> SqliteResult<bool> {
+    let mut select = transaction.prepare_cached("SELECT 1 FROM runs WHERE execution_id = ?1")?;
+    Ok(select.exists([execution_id])?)
+}
+
 fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> SqliteResult<bool> {
     for request_id in &batch.consumed {
         let mut select =
@@ -86,9 +94,9 @@ fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> SqliteResult
 fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> SqliteResult<i64> {
     let mut insert = transaction.prepare_cached(
         "INSERT INTO runs (number, id, plan, definition, dialect, status, owner, owner_epoch, created_at, changed_at, parent,
-                           options, options_checksum, result, result_checksum, format)
+                           options, options_checksum, result, result_checksum, format, execution_id)
          VALUES (1 + max(coalesce((SELECT max(number) FROM runs), 0), coalesce((SELECT max(number) FROM removed_runs), 0)),
-                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?;
     let (run, change) = (&batch.run, batch.status.as_ref());
     let result = change.and_then(|change| change.result.as_ref());
@@ -108,6 +116,7 @@ fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> Sqli
         result,
         result.map(|result| result_checksum(run, result)),
         RUN_FORMAT,
+        new.execution_id,
     ])?)
 }
 

@@ -65,6 +65,10 @@ impl StoreRead for SqliteStore {
         self.first(&format!("SELECT {RUN_COLUMNS} FROM runs WHERE id = ?1"), [run], run_row)
     }
 
+    fn run_by_execution_id(&self, execution_id: i64) -> Result<Option<RunRow>, StoreError> {
+        self.first(&format!("SELECT {RUN_COLUMNS} FROM runs WHERE execution_id = ?1"), [execution_id], run_row)
+    }
+
     fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError> {
         self.first(&format!("SELECT {PLAN_COLUMNS} FROM plans WHERE hash = ?1"), [hash.0], plan_row)
     }

@@ -17,7 +17,8 @@ use crate::error::{SqliteResult, damaged, damaged_row};
 pub(crate) const RUN_COLUMNS: &str =
     "number, id, plan, definition, dialect, status, owner, owner_epoch, created_at, changed_at, timer, parent, options,
      options_checksum, result, result_checksum,
-     (SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), format, previous_owner";
+     (SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), format, previous_owner,
+     execution_id";
 /// SQL expression for the number of ticks of a run.
 macro_rules! ticks {
     () => {
@@ -54,6 +55,7 @@ pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> SqliteResult<RunRow> {
     Ok(RunRow {
         number,
         run: id,
+        execution_id: row.get(19)?,
         plan: BlobHash(row.get(2)?),
         definition: row.get(3)?,
         dialect: row.get(4)?,

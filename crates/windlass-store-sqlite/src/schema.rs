@@ -34,6 +34,7 @@ CREATE TABLE meta (
 CREATE TABLE runs (
     number INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
+    execution_id INTEGER NOT NULL UNIQUE,
     plan BLOB NOT NULL,
     definition TEXT NOT NULL,
     dialect TEXT NOT NULL,

@@ -59,6 +59,8 @@ pub trait StoreWrite: Send + Sync {
 pub trait StoreRead: Send + Sync {
     /// Returns the row of a run; `None` for an unknown or removed run.
     fn run(&self, run: &str) -> Result<Option<RunRow>, StoreError>;
+    /// Returns the row of the run with this execution id; `None` if there is none.
+    fn run_by_execution_id(&self, execution_id: i64) -> Result<Option<RunRow>, StoreError>;
     /// Returns the plan with this hash.
     fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError>;
     /// Returns the value with this hash, after its checksum was verified.

@@ -143,6 +143,8 @@ impl RunBatch {
 /// The row of a run to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRun {
+    /// The number that identifies the run besides its id: unique in the store, and greater for later runs.
+    pub execution_id: i64,
     /// Hash of the plan; see [`StoreWrite::put_plan`](crate::StoreWrite::put_plan).
     pub plan: BlobHash,
     /// Name of the definition, for listings.
@@ -294,6 +296,8 @@ pub enum BatchVerdict {
     /// message was consumed before, or the parts of the batch are inconsistent (a record without ticks, a snapshot
     /// ahead of the journal).
     Conflict,
+    /// Another run has the execution id of the run to create.
+    ExecutionIdConflict,
 }
 
 /// The outcome of claiming a run.
@@ -381,6 +385,8 @@ pub struct RunRow {
     pub number: i64,
     /// The id of the run.
     pub run: Arc<str>,
+    /// The number that identifies the run besides its id, as in [`NewRun::execution_id`].
+    pub execution_id: i64,
     /// Hash of the plan.
     pub plan: BlobHash,
     /// Name of the definition.

@@ -223,6 +223,9 @@ pub struct IterationView {
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunView {
     pub id: Arc<str>,
+    /// The number that identifies the run besides its id; numbers of later runs are greater. 0 where there is no store,
+    /// as in the check of a definition.
+    pub execution_id: i64,
     pub name: Arc<str>,
     /// The input of the run.
     pub input: Value,
@@ -235,6 +238,9 @@ pub struct RunView {
     /// The parent run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Arc<str>>,
+    /// The execution id of the parent run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_execution_id: Option<i64>,
     /// The id shared with the parent run and all other runs of the same run tree; `None` stands for the run's own id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Arc<str>>,
@@ -244,12 +250,14 @@ impl RunView {
     pub fn new(id: impl Into<Arc<str>>, name: impl Into<Arc<str>>, started_at: Timestamp) -> RunView {
         RunView {
             id: id.into(),
+            execution_id: 0,
             name: name.into(),
             input: Value::Null,
             trigger_metadata: Value::Null,
             parameters: Value::Null,
             started_at,
             parent: None,
+            parent_execution_id: None,
             trace: None,
         }
     }

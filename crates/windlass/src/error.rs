@@ -229,7 +229,7 @@ impl Error {
                 error if error.needs_newer() => "NeedsNewer",
                 RuntimeError::NoSuchRun(_) => "NoSuchRun",
                 RuntimeError::Owned { .. } => "Owned",
-                RuntimeError::RunExists(_) => "RunExists",
+                RuntimeError::RunExists(_) | RuntimeError::ExecutionIdExists => "RunExists",
                 RuntimeError::Closing => "Closing",
                 RuntimeError::Quarantined { .. } => "Quarantined",
                 RuntimeError::Input(_) => "Input",

@@ -91,6 +91,7 @@ fn show(rows: &[ListedRun]) -> String {
 fn to_value((status, row): &ListedRun) -> Value {
     let mut value = Value::object([
         ("run", Value::from(row.run.clone())),
+        ("execution_id", Value::from(row.execution_id.to_string())),
         ("definition", Value::from(row.definition.as_str())),
         ("dialect", Value::from(row.dialect.as_str())),
         ("status", Value::from(status.as_str())),

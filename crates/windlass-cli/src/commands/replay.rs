@@ -45,7 +45,7 @@ fn initial_image(store: &dyn Store, row: &RunRow, program: &Program) -> Result<R
             compare(&state, &snapshot)?;
             state
         }
-        None => new_state(&row.run, program, row.created_at),
+        None => new_state(&row.run, row.execution_id, program, row.created_at),
     };
     Ok(RunImage::new(state))
 }

@@ -46,7 +46,8 @@ pub(crate) fn check_id(id: Option<&str>) -> Result<(), CliFailure> {
     match id {
         Some(id) if !is_run_id(id) => Err(CliFailure::usage(format!("`{id}` is not a valid run id"))
             .code(codes::RUN_ID)
-            .hint("up to 128 letters, digits and -_.: but not `last` (the newest run), `changes`, `.` or `..`")),
+            .hint("up to 128 letters, digits and -_.: but not `last` (the newest run), `changes`, `.` or `..`, and not 16 or \
+                   more digits, which are an execution id")),
         _ => Ok(()),
     }
 }

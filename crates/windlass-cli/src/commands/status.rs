@@ -60,6 +60,7 @@ fn show_quarantined(
     if global.json {
         out::print_json(&Value::object([
             ("run", Value::from(run.clone())),
+            ("execution_id", Value::from(row.execution_id.to_string())),
             ("definition", Value::from(row.definition.as_str())),
             ("status", Value::from(status)),
             ("error", windlass_runtime::error_value(why)),
@@ -135,7 +136,7 @@ impl<'a> StatusView<'a> {
         let owner_note = self.owner_note(global, store)?;
         let mut lines = vec![
             format!("Workflow: {}", row.definition),
-            format!("Run: {}", row.run),
+            format!("Run: {} (execution id {})", row.run, row.execution_id),
             format!("Status: {status}{owner_note}"),
         ];
         lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
@@ -222,6 +223,7 @@ impl<'a> StatusView<'a> {
         let queue_position = self.queue_position.as_ref().map(|info| ("queue_position", queue_position_value(info)));
         let facts = [
             ("run", Value::from(row.run.clone())),
+            ("execution_id", Value::from(row.execution_id.to_string())),
             ("definition", Value::from(row.definition.as_str())),
             ("dialect", Value::from(row.dialect.as_str())),
             ("status", Value::from(self.status)),

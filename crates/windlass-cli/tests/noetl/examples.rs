@@ -70,8 +70,8 @@ fn examples() -> Vec<Example> {
             json!({"events": 7, "kinds": ["bell", "gun", "log"]}),
             &["prepare", "fetch_all_events", "process_events"],
             vec![(
-                "SELECT execution_id, event_count, events->0->'id' AS first, events->6->'id' AS last FROM events_cache",
-                json!([{"execution_id": "events", "event_count": 7, "first": 1, "last": 7}]),
+                "SELECT execution_id > 0 AS numbered, event_count, events->0->'id' AS first, events->6->'id' AS last FROM events_cache",
+                json!([{"numbered": true, "event_count": 7, "first": 1, "last": 7}]),
             )],
         ),
         example(

@@ -33,10 +33,12 @@ pub enum SetVariableError {
 
 impl State {
     /// Makes this the initial state of another run: its ticks and events are counted from the beginning, and it has no
-    /// parent run.
+    /// parent run. Its execution id is assigned when it is stored.
     pub fn reset_for_fork(&mut self, run: &Arc<str>) {
         self.run.id = run.clone();
+        self.run.execution_id = 0;
         self.run.parent = None;
+        self.run.parent_execution_id = None;
         self.run.trace = None;
         (self.ticks, self.events) = (0, 0);
     }

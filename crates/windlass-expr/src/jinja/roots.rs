@@ -8,8 +8,8 @@
 //!   failed; `result` is the latest result; `this` is the whole outcome: `{status, data, error, meta}`. `output` is the
 //!   result, with `status`, `data`, `error`, `meta` and the tool's details (`http`, `pg`, `py`) next to its own
 //!   properties. `input` is an alias of `args`, `step` of `vars`. See `outcome`.
-//! - `_loop.index`, `_loop.count`, `loop_index`, `execution_id` (`job.uuid`), `parent_execution_id`, `trace_id`,
-//!   `catalog_id`, `payload`.
+//! - `_loop.index`, `_loop.count`, `loop_index`, `execution_id` (the number of the run), `parent_execution_id`, `job.uuid` (its
+//!   id), `trace_id`, `catalog_id`, `payload`.
 //! - Any other name, in this order: the iteration's variables and its item, values that the step's tasks wrote under
 //!   their labels, `args`, `ctx`, the results of steps, `workload`. The result of a step is the latest one: inside the
 //!   step that of its last task, if one has ended.
@@ -35,9 +35,10 @@ pub(super) enum PathRoot {
     /// `_loop`
     Loop,
     LoopIndex,
-    RunId,
-    /// `parent_execution_id`: the run that called this one, or null.
-    Parent,
+    /// `execution_id`: the number of the run.
+    ExecutionId,
+    /// `parent_execution_id`: the number of the run that called this one, or null.
+    ParentExecutionId,
     /// `trace_id`: the root run of the run tree.
     Trace,
     /// `catalog_id`: the definition's name.
@@ -71,8 +72,8 @@ impl PathRoot {
             "iter" => PathRoot::Iteration,
             "_loop" => PathRoot::Loop,
             "loop_index" => PathRoot::LoopIndex,
-            "execution_id" => PathRoot::RunId,
-            "parent_execution_id" => PathRoot::Parent,
+            "execution_id" => PathRoot::ExecutionId,
+            "parent_execution_id" => PathRoot::ParentExecutionId,
             "trace_id" => PathRoot::Trace,
             "catalog_id" => PathRoot::Definition,
             "job" => PathRoot::Job,
@@ -144,8 +145,10 @@ pub(super) fn root_value(
             lookup_bare_name(name, scope)
                 .or_else(|| scope.iteration(None).map(|iteration| Value::from(iteration.iteration_index))),
         ),
-        (PathRoot::RunId, _) => whole(Some(Value::from(scope.run().id.clone()))),
-        (PathRoot::Parent, _) => whole(Some(scope.run().parent.clone().map_or(Value::Null, Value::Str))),
+        (PathRoot::ExecutionId, _) => whole(Some(Value::Int(scope.run().execution_id))),
+        (PathRoot::ParentExecutionId, _) => {
+            whole(Some(scope.run().parent_execution_id.map_or(Value::Null, Value::Int)))
+        }
         (PathRoot::Trace, _) => {
             let run = scope.run();
             whole(Some(Value::Str(run.trace.clone().unwrap_or_else(|| run.id.clone()))))

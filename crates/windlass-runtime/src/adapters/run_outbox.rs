@@ -249,6 +249,7 @@ impl RunOutbox {
                 Ok(())
             }
             BatchVerdict::Fenced => Err(RuntimeError::Fenced),
+            BatchVerdict::ExecutionIdConflict => Err(RuntimeError::ExecutionIdExists),
             BatchVerdict::Conflict if creates => Err(RuntimeError::RunExists(self.options.run.to_string())),
             BatchVerdict::Conflict => Err(RuntimeError::JournalConflict(self.options.run.to_string())),
         }

@@ -43,7 +43,8 @@ enum Token<'de> {
     Unsigned(u64),
     Negative(i64),
     Float(f64),
-    Str(&'de str),
+    /// A text whose encoding has not been checked: names are compared as bytes, and skipped texts are not looked at.
+    Text(&'de [u8]),
     Bytes(&'de [u8]),
     Array(usize),
     Map(usize),
@@ -58,7 +59,7 @@ impl Token<'_> {
             Token::Unsigned(number) => Unexpected::Unsigned(number),
             Token::Negative(number) => Unexpected::Signed(number),
             Token::Float(number) => Unexpected::Float(number),
-            Token::Str(_) => Unexpected::Other("a text"),
+            Token::Text(_) => Unexpected::Other("a text"),
             Token::Bytes(_) => Unexpected::Other("bytes"),
             Token::Array(_) => Unexpected::Seq,
             Token::Map(_) => Unexpected::Map,
@@ -68,19 +69,21 @@ impl Token<'_> {
 
 /// Reads values from bytes.
 pub(super) struct Decoder<'de> {
+    /// The bytes that are left.
     bytes: &'de [u8],
-    at: usize,
+    /// The number of bytes at the beginning.
+    total: usize,
     depth: usize,
 }
 
 impl<'de> Decoder<'de> {
     pub(super) fn new(bytes: &'de [u8]) -> Decoder<'de> {
-        Decoder { bytes, at: 0, depth: 0 }
+        Decoder { bytes, total: bytes.len(), depth: 0 }
     }
 
     /// Requires that all bytes were read.
     pub(super) fn finish(self) -> Result<(), DecodeFailure> {
-        match self.bytes.len() - self.at {
+        match self.bytes.len() {
             0 => Ok(()),
             more => Err(self.failure(&format!("the value is followed by {more} more bytes"))),
         }
@@ -88,13 +91,13 @@ impl<'de> Decoder<'de> {
 
     #[cold]
     fn failure(&self, why: &str) -> DecodeFailure {
-        DecodeFailure(format!("{why}, at byte {}", self.at))
+        DecodeFailure(format!("{why}, at byte {}", self.total - self.bytes.len()))
     }
 
     fn take(&mut self, count: usize) -> Result<&'de [u8], DecodeFailure> {
-        match self.bytes[self.at..].get(..count) {
-            Some(bytes) => {
-                self.at += count;
+        match self.bytes.split_at_checked(count) {
+            Some((bytes, rest)) => {
+                self.bytes = rest;
                 Ok(bytes)
             }
             None => Err(self.failure("the bytes end early")),
@@ -113,9 +116,8 @@ impl<'de> Decoder<'de> {
         Ok(digits.fold(0, |length, byte| length << 8 | usize::from(*byte)))
     }
 
-    fn text(&mut self, length: usize) -> Result<Token<'de>, DecodeFailure> {
-        let bytes = self.take(length)?;
-        std::str::from_utf8(bytes).map(Token::Str).map_err(|_| self.failure("a text is not UTF-8"))
+    fn text(&self, bytes: &'de [u8]) -> Result<&'de str, DecodeFailure> {
+        std::str::from_utf8(bytes).map_err(|_| self.failure("a text is not UTF-8"))
     }
 
     fn signed(number: i64) -> Token<'de> {
@@ -123,12 +125,15 @@ impl<'de> Decoder<'de> {
     }
 
     fn token(&mut self) -> Result<Token<'de>, DecodeFailure> {
-        let [marker] = self.number()?;
+        let Some((&marker, rest)) = self.bytes.split_first() else {
+            return Err(self.failure("the bytes end early"));
+        };
+        self.bytes = rest;
         Ok(match marker {
             0x00..=0x7f => Token::Unsigned(marker.into()),
             0x80..=0x8f => Token::Map(usize::from(marker & 0x0f)),
             0x90..=0x9f => Token::Array(usize::from(marker & 0x0f)),
-            0xa0..=0xbf => self.text(usize::from(marker & 0x1f))?,
+            0xa0..=0xbf => Token::Text(self.take(usize::from(marker & 0x1f))?),
             0xc0 => Token::Nil,
             0xc2 => Token::Bool(false),
             0xc3 => Token::Bool(true),
@@ -148,7 +153,7 @@ impl<'de> Decoder<'de> {
             0xd3 => Decoder::signed(i64::from_be_bytes(self.number()?)),
             0xd9..=0xdb => {
                 let length = self.length(1 << (marker - 0xd9))?;
-                self.text(length)?
+                Token::Text(self.take(length)?)
             }
             0xdc | 0xdd => Token::Array(self.length(2 << (marker - 0xdc))?),
             0xde | 0xdf => Token::Map(self.length(2 << (marker - 0xde))?),
@@ -194,7 +199,7 @@ impl<'de> Decoder<'de> {
     }
 
     fn is_nil(&self) -> bool {
-        self.bytes.get(self.at) == Some(&0xc0)
+        self.bytes.first() == Some(&0xc0)
     }
 }
 
@@ -227,6 +232,17 @@ macro_rules! scalars {
     };
 }
 
+macro_rules! texts {
+    ($($method:ident)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeFailure> {
+            match self.token()? {
+                Token::Text(text) => visitor.visit_borrowed_str(self.text(text)?),
+                other => Err(mismatch(other, &visitor)),
+            }
+        })*
+    };
+}
+
 impl<'de> Deserializer<'de> for &mut Decoder<'de> {
     type Error = DecodeFailure;
 
@@ -241,7 +257,7 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
             Token::Unsigned(number) => visitor.visit_u64(number),
             Token::Negative(number) => visitor.visit_i64(number),
             Token::Float(number) => visitor.visit_f64(number),
-            Token::Str(text) => visitor.visit_borrowed_str(text),
+            Token::Text(text) => visitor.visit_borrowed_str(self.text(text)?),
             Token::Bytes(bytes) => visitor.visit_borrowed_bytes(bytes),
             Token::Array(length) => self.list(length, visitor),
             Token::Map(length) => self.map(length, visitor),
@@ -253,21 +269,21 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
         deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
     }
 
+    texts! { deserialize_char deserialize_str deserialize_string }
+
     scalars! {
         deserialize_bool Bool visit_bool
         deserialize_f32 Float visit_f64
         deserialize_f64 Float visit_f64
-        deserialize_char Str visit_borrowed_str
-        deserialize_str Str visit_borrowed_str
-        deserialize_string Str visit_borrowed_str
-        deserialize_identifier Str visit_borrowed_str
+        // Names of fields and variants are compared as bytes.
+        deserialize_identifier Text visit_borrowed_bytes
         deserialize_bytes Bytes visit_borrowed_bytes
         deserialize_byte_buf Bytes visit_borrowed_bytes
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeFailure> {
         if self.is_nil() {
-            self.at += 1;
+            self.bytes = &self.bytes[1..];
             return visitor.visit_none();
         }
         visitor.visit_some(self)
@@ -340,7 +356,10 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
         visitor: V,
     ) -> Result<V::Value, DecodeFailure> {
         match self.token()? {
-            Token::Str(name) => visitor.visit_enum(IntoDeserializer::<DecodeFailure>::into_deserializer(name)),
+            Token::Text(name) => {
+                let name = self.text(name)?;
+                visitor.visit_enum(IntoDeserializer::<DecodeFailure>::into_deserializer(name))
+            }
             Token::Map(1) => {
                 self.enter()?;
                 let value = visitor.visit_enum(Variant { decoder: self })?;

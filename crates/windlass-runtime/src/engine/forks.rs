@@ -64,6 +64,7 @@ pub struct RestartOrigin {
 pub(super) struct ChildCall {
     pub id: Arc<str>,
     pub parent: Arc<str>,
+    pub parent_execution_id: i64,
     pub call: u64,
 }
 
@@ -139,7 +140,7 @@ impl RuntimeEngine {
         trace: Option<Arc<str>>,
         at: Timestamp,
     ) -> Result<bool, RuntimeError> {
-        let ChildCall { id, parent, call } = child_call;
+        let ChildCall { id, parent, parent_execution_id, call } = child_call;
         let Ok(old) = self.inner.load_source_run(old) else { return Ok(false) };
         if old.row.plan != plan || !old.row.status.is_final() {
             return Ok(false);
@@ -150,6 +151,7 @@ impl RuntimeEngine {
         let from = RestartOrigin { run, path, retry: true, occurrence: None, set: None, at: moment, events, time };
         state.reset_for_fork(&id);
         (state.run.parent, state.run.trace) = (Some(parent.clone()), trace.clone());
+        state.run.parent_execution_id = Some(parent_execution_id);
         state.fork_origin = Some(Box::new(from.to_fork_origin()));
         state.shift_time_to(&old.program, at);
         let how = RunOptions { parent: Some((parent, call)), depth, trace, from: Some(from), ..old.fork_options(self) };
@@ -283,7 +285,7 @@ impl SourceRun {
     }
 
     fn new_state(&self) -> State {
-        new_state(&self.row.run, &self.program, self.row.created_at)
+        new_state(&self.row.run, self.row.execution_id, &self.program, self.row.created_at)
     }
 
     /// Returns the run at the first moment that is retained.

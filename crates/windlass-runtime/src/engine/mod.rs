@@ -36,7 +36,8 @@ pub use forks::{RestartOrigin, RestartRequest};
 pub use handle::RunHandle;
 use heartbeat::EngineOwner;
 pub(crate) use ids::entropy;
-pub use ids::{is_run_id, new_run_id};
+pub(crate) use ids::new_execution_id;
+pub use ids::{find_run, is_run_id, is_run_reference, new_run_id};
 pub use quarantine::quarantine_reason;
 pub use recover::RecoveryProgress;
 use reload::ReloadGuard;
@@ -211,6 +212,7 @@ pub(crate) enum RunEnd {
 }
 
 /// Options of a start.
+#[derive(Clone)]
 pub struct RunStartOptions {
     /// The id of the run; `None` generates one. A repeat with the same id, plan and input gives the same run.
     pub id: Option<String>,

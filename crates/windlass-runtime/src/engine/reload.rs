@@ -224,7 +224,7 @@ impl EngineInner {
             return Err(RuntimeError::InMemoryOnly(run.to_string()));
         }
         let program = self.program(&row.plan)?;
-        let image = recovery::load(&*self.store, run, &program, row.created_at)?;
+        let image = recovery::load(&*self.store, &row, &program)?;
         let reused = self.load_reused_results(run, how.from.as_ref())?;
         let lived = match program.plan.timeout.is_some() && !how.virtual_time {
             true => self.time_lived(&row, &image.state)?,

@@ -230,7 +230,10 @@ impl EngineInner {
                 }
                 self.publish_end_from_loop(run, mailbox, RunEnd::Failed(error.clone()));
                 // If another process has the run, it continues there. The parent would never learn of any other error.
-                let elsewhere = matches!(error, RuntimeError::Fenced | RuntimeError::RunExists(_));
+                let elsewhere = matches!(
+                    error,
+                    RuntimeError::Fenced | RuntimeError::RunExists(_) | RuntimeError::ExecutionIdExists
+                );
                 if let (Some(parent), false) = (parent, will_reload || elsewhere || self.needs_operator(&error)) {
                     self.stop_run(parent, error.clone());
                 }
@@ -470,8 +473,12 @@ impl super::RuntimeEngine {
         let trace = Some(how.trace.unwrap_or_else(|| parent.clone()));
         if let Some(old) = failed_child {
             let at = clock.now();
-            let called =
-                super::forks::ChildCall { id: child.id.as_str().into(), parent: parent.clone(), call: child.call };
+            let called = super::forks::ChildCall {
+                id: child.id.as_str().into(),
+                parent: parent.clone(),
+                parent_execution_id: above.execution_id,
+                call: child.call,
+            };
             if self.retry_child(&old, plan, called, depth, trace.clone(), at).await? {
                 return Ok(());
             }
@@ -490,6 +497,7 @@ impl super::RuntimeEngine {
             at: crate::clock::real_now(),
             delivery: None,
             metadata: Value::Null,
+            parent_execution_id: Some(above.execution_id),
             trace,
             output_step: returns,
             run_tree,

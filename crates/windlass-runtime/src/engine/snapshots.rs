@@ -44,7 +44,7 @@ impl RuntimeEngine {
             None if how.in_memory => return Err(RuntimeError::InMemoryOnly(run.to_owned())),
             None => {
                 let program = self.inner.program(&row.plan)?;
-                let image = recovery::load(&*self.inner.store, &row.run, &program, row.created_at)?;
+                let image = recovery::load(&*self.inner.store, &row, &program)?;
                 codec::state_bytes(&image.state).0
             }
         };
@@ -135,9 +135,11 @@ impl RuntimeEngine {
         beginning: StartFromState,
         guard: ReloadGuard,
     ) -> Result<RunHandle, RuntimeError> {
-        let StartFromState { run, plan, program, state, options: how, blobs, history } = beginning;
+        let StartFromState { run, plan, program, mut state, options: how, blobs, history } = beginning;
         let now = real_now();
+        state.run.execution_id = self.inner.unused_execution_id()?;
         let create = NewRun {
+            execution_id: state.run.execution_id,
             plan,
             definition: program.plan.name.to_string(),
             dialect: program.plan.dialect.to_string(),
@@ -162,6 +164,7 @@ impl RuntimeEngine {
         };
         match self.inner.store.append(vec![batch])?.first() {
             Some(BatchVerdict::Committed) => {}
+            Some(BatchVerdict::ExecutionIdConflict) => return Err(RuntimeError::ExecutionIdExists),
             _ => return Err(RuntimeError::RunExists(run.to_string())),
         }
         if journaled {

@@ -6,11 +6,14 @@ use windlass_core::{Program, START_EVENT, TickKind};
 use windlass_store::{NewRun, RunRow};
 use windlass_value::{BlobHash, Timestamp, Value};
 
-use super::{Durability, RunHandle, RunOptions, RunStartOptions, RuntimeEngine, new_run_id, residents};
+use super::{
+    Durability, RunHandle, RunOptions, RunStartOptions, RuntimeEngine, new_execution_id, new_run_id, residents,
+};
 use crate::clock::{Clock, real_now};
 use crate::{RuntimeError, codec, recovery};
 
 /// The origin of a run, as far as its options do not contain it.
+#[derive(Clone)]
 pub(crate) struct StartOrigin {
     pub clock: Clock,
     /// The number of calls that the run is nested in.
@@ -20,6 +23,8 @@ pub(crate) struct StartOrigin {
     pub delivery: Option<BlobHash>,
     /// Metadata that came with the delivery, such as headers and queries.
     pub metadata: Value,
+    /// The execution id of its parent.
+    pub parent_execution_id: Option<i64>,
     /// The root run of its parent.
     pub trace: Option<Arc<str>>,
     /// The step whose output the caller receives.
@@ -61,6 +66,7 @@ impl RuntimeEngine {
                 at: real_now(),
                 delivery: None,
                 metadata: Value::Null,
+                parent_execution_id: None,
                 trace: None,
                 output_step: None,
                 run_tree: None,
@@ -77,6 +83,22 @@ impl RuntimeEngine {
     }
 
     pub(super) async fn start_from(
+        &self,
+        plan: BlobHash,
+        input: Value,
+        options: RunStartOptions,
+        origin: StartOrigin,
+    ) -> Result<RunHandle, RuntimeError> {
+        loop {
+            match self.try_start(plan, input.clone(), options.clone(), origin.clone()).await {
+                // The next attempt draws a greater number.
+                Err(RuntimeError::ExecutionIdExists) => {}
+                started => return started,
+            }
+        }
+    }
+
+    async fn try_start(
         &self,
         plan: BlobHash,
         input: Value,
@@ -117,7 +139,9 @@ impl RuntimeEngine {
             drop(reload_guard);
             return self.attach_to_existing(&row, &program, start_input, &how, options.watch).await;
         }
+        let execution_id = new_execution_id();
         let create = NewRun {
+            execution_id,
             plan,
             definition: program.plan.name.to_string(),
             dialect: program.plan.dialect.to_string(),
@@ -127,10 +151,12 @@ impl RuntimeEngine {
             cancel_request_id: options.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),
             options: codec::encode(&how),
         };
-        let image = recovery::RunImage::new(recovery::new_state(&run, &program, origin.at));
+        let image = recovery::RunImage::new(recovery::new_state(&run, execution_id, &program, origin.at));
         let parent_origin = options.parent.as_ref().map(|(parent, _)| {
             let trace = origin.trace.unwrap_or_else(|| parent.clone());
-            Box::new(windlass_core::CallOrigin { parent: parent.clone(), trace, output_node: origin.output_step })
+            let parent_execution_id = origin.parent_execution_id.unwrap_or_default();
+            let (parent, output_node) = (parent.clone(), origin.output_step);
+            Box::new(windlass_core::CallOrigin { parent, parent_execution_id, trace, output_node })
         });
         let start = TickKind::AddEvent {
             name: START_EVENT.into(),

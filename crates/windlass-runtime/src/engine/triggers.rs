@@ -73,6 +73,7 @@ impl RuntimeEngine {
                     at: now,
                     delivery,
                     metadata,
+                    parent_execution_id: None,
                     trace: None,
                     output_step: None,
                     run_tree: None,

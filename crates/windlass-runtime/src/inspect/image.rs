@@ -23,7 +23,7 @@ impl StoredRun {
     /// Loads the newest state. Tried twice: the owner may have trimmed the journal between the snapshot and the ticks
     /// after it.
     pub fn load(store: &dyn Store, row: RunRow, program: Arc<Program>) -> Result<StoredRun, RuntimeError> {
-        let attempt = || recovery::load(store, &row.run, &program, row.created_at);
+        let attempt = || recovery::load(store, &row, &program);
         let image = attempt().or_else(|_| attempt())?;
         // Read again after the state: a row that is older than the state could show a run as open that has ended.
         let row = store.run(&row.run)?.unwrap_or(row);

@@ -69,7 +69,7 @@ fn sorted(events: &[Event]) -> Vec<(String, String)> {
 pub(crate) fn assert_replays(store: &dyn StoreRead, run: &str) -> RunImage {
     let row = store.run(run).expect("readable").expect("the run exists");
     let program = program_of(store, run, limits());
-    let mut image = RunImage::new(new_state(&row.run, &program, row.created_at));
+    let mut image = RunImage::new(new_state(&row.run, row.execution_id, &program, row.created_at));
     replay_from(store, &row.run, &program, &mut image, u64::MAX, &mut |_, _| Ok(()))
         .expect("a replay without difference");
     assert_eq!(image.state.ticks, row.ticks);

@@ -10,7 +10,7 @@ use windlass_tools::approval::{self, Approval, ApprovalError};
 use windlass_value::Value;
 
 use super::control::ControlResponse;
-use super::extract::{self, IdempotencyKey, Query, RunId, check_run_id, page_size, path_parameter};
+use super::extract::{self, IdempotencyKey, Query, RunId, page_size, path_parameter, resolve_run};
 use crate::auth::{Allowed, Control, Read, TokenIdentity};
 use crate::problem::codes;
 use crate::{ApiProblem, App};
@@ -118,8 +118,8 @@ pub(crate) async fn list(
     Query(query): Query<ApprovalQuery>,
 ) -> Result<axum::Json<ApprovalList>, ApiProblem> {
     let limit = page_size(query.limit, 100, 1_000)?;
-    check_run_id("run", query.run.as_deref())?;
-    let (run, after) = (query.run, query.after.unwrap_or(0));
+    let run = resolve_run(&app, "run", query.run).await?;
+    let after = query.after.unwrap_or(0);
     let read = app.read_store(move |app| Ok(approval::approvals(&*app.store, run.as_deref(), after, limit)?));
     let found = read.await?;
     let full = found.len() == limit as usize;

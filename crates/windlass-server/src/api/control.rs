@@ -359,7 +359,7 @@ fn check_new_id(id: Option<String>) -> Result<Option<String>, ApiProblem> {
     match id {
         Some(id) if !is_new_run_id(&id) => {
             Err(ApiProblem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug()))
-                .hint("up to 128 letters, digits and -_.: but not `last`, `changes` or `counts`, which are reserved"))
+                .hint("up to 128 letters, digits and -_.: but not `last`, `changes` or `counts`, which are reserved, and not 16 or more digits, which are an execution id"))
         }
         id => Ok(id),
     }

@@ -10,12 +10,13 @@ use bytes::Bytes;
 use http_body::Body as _;
 use serde::de::DeserializeOwned;
 use windlass_core::ServerLimits;
-use windlass_runtime::is_run_id;
+use windlass_runtime::{find_run, is_run_id, is_run_reference};
 use windlass_syntax::did_you_mean;
 use windlass_value::check_json;
 
 use super::objects::StrictObjects;
 use crate::ApiProblem;
+use crate::app::App;
 use crate::problem::codes;
 
 /// Maximum length of a definition's name.
@@ -234,26 +235,44 @@ fn parse_query<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiProblem> {
 /// `{run}` of the path.
 pub(crate) struct RunId(pub String);
 
-impl<S: Send + Sync> FromRequestParts<S> for RunId {
+impl FromRequestParts<App> for RunId {
     type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<RunId, ApiProblem> {
-        let id = path_parameter(parts, state, "run").await?;
-        match is_run_id(&id) {
-            true => Ok(RunId(id)),
-            false => Err(ApiProblem::not_found(format!("`{}` cannot be the id of a run", printable(&id)))),
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<RunId, ApiProblem> {
+        let reference = path_parameter(parts, app, "run").await?;
+        if is_run_id(&reference) {
+            return Ok(RunId(reference));
+        }
+        if !is_run_reference(&reference) {
+            return Err(ApiProblem::not_found(format!("`{}` cannot be the id of a run", printable(&reference))));
+        }
+        let found = app.read_store(move |app| Ok(find_run(&*app.store, &reference)?.ok_or(reference)));
+        match found.await? {
+            Ok(row) => Ok(RunId(row.run.to_string())),
+            Err(unknown) => Err(windlass_runtime::RuntimeError::NoSuchRun(unknown).into()),
         }
     }
 }
 
-/// Checks a run id in a query: an impossible id is an error, not an empty result.
-pub(crate) fn check_run_id(name: &str, given: Option<&str>) -> Result<(), ApiProblem> {
-    match given.filter(|id| !is_run_id(id)) {
-        None => Ok(()),
-        Some(id) => {
-            Err(ApiProblem::bad_request(format!("`{name}` is `{}`, which cannot be the id of a run", printable(id))))
+/// Resolves a reference to a run in a query to the run's id. An impossible id is an error, not an empty result; an
+/// unknown one stays as it is.
+pub(crate) async fn resolve_run(app: &App, name: &str, given: Option<String>) -> Result<Option<String>, ApiProblem> {
+    match given {
+        Some(id) if !is_run_reference(&id) => {
+            Err(ApiProblem::bad_request(format!("`{name}` is `{}`, which cannot be the id of a run", printable(&id))))
         }
+        Some(number) if !is_run_id(&number) => resolve_execution_id(app, number).await.map(Some),
+        id => Ok(id),
     }
+}
+
+/// Returns the id of the run that a text means if it is an execution id, and otherwise the text.
+pub(crate) async fn resolve_execution_id(app: &App, text: String) -> Result<String, ApiProblem> {
+    if is_run_id(&text) || !is_run_reference(&text) {
+        return Ok(text);
+    }
+    let find = move |app: &App| Ok(find_run(&*app.store, &text)?.map_or(text, |row| row.run.to_string()));
+    app.read_store(find).await
 }
 
 /// Returns whether a new run may have this id: names of routes are reserved.

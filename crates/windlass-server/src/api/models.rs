@@ -29,6 +29,9 @@ pub(crate) struct ListPage<T> {
 pub(crate) struct RunSummary {
     /// The id of the run.
     pub run: String,
+    /// The number that identifies the run besides its id, in decimal digits: programs that read JSON numbers as floats
+    /// would round it.
+    pub execution_id: String,
     /// Creation order: the mark for the next page.
     pub number: i64,
     /// Name of the definition.
@@ -62,6 +65,7 @@ impl RunSummary {
         let error = run_error(row).ok().flatten();
         RunSummary {
             run: row.run.to_string(),
+            execution_id: row.execution_id.to_string(),
             number: row.number,
             definition: row.definition.clone(),
             version: app.definitions.version_of_plan(&row.plan).map(|(_, version)| version),

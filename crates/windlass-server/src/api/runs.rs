@@ -16,7 +16,9 @@ use windlass_value::{BlobHash, Map, Timestamp, Value};
 
 use super::definitions::find;
 use super::detail::{RunDetail, load_detail};
-use super::extract::{IdempotencyKey, Json, Query, RunId, check_run_id, is_new_run_id, page_size, printable};
+use super::extract::{
+    IdempotencyKey, Json, Query, RunId, is_new_run_id, page_size, printable, resolve_execution_id, resolve_run,
+};
 use super::models::{ListPage, RunSummary, find_run, run_summaries};
 use crate::auth::{Allowed, Read, Run, TokenIdentity};
 use crate::problem::codes;
@@ -204,7 +206,7 @@ fn run_id(id: Option<String>, key: Option<String>, identity: &TokenIdentity) -> 
             .hint("both are idempotency keys: send only one of them")),
         (Some(id), None) if !is_new_run_id(&id) => {
             Err(ApiProblem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug()))
-                .hint("up to 128 letters, digits and -_.: but not `last`, `changes` or `counts`, which are reserved"))
+                .hint("up to 128 letters, digits and -_.: but not `last`, `changes` or `counts`, which are reserved, and not 16 or more digits, which are an execution id"))
         }
         (Some(id), None) => Ok(Some(id)),
         (None, Some(key)) => {
@@ -318,7 +320,7 @@ pub(crate) async fn list(
     let limit = page_size(query.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
     let before = query.before;
     let statuses = parse_statuses(query.status.as_deref())?;
-    let filter = parse_filter(&app, query)?;
+    let filter = parse_filter(&app, query).await?;
     app.read_store(move |app| {
         let filter = filter_by_status(app.store.as_ref(), filter, &statuses)?;
         let mut rows = app.store.runs(&filter, before, limit + 1)?;
@@ -384,7 +386,7 @@ pub(crate) async fn counts(
 ) -> Result<axum::Json<StatusCounts>, ApiProblem> {
     let CountsQuery { definition, dialect, search, parent, children, since, until } = query;
     let query = RunListQuery { definition, dialect, search, parent, children, since, until, ..RunListQuery::default() };
-    let filter = parse_filter(&app, query)?;
+    let filter = parse_filter(&app, query).await?;
     app.read_store(move |app| {
         let counts = count_by_status(app.store.as_ref(), &filter, MAX_COUNTED)?;
         let one =
@@ -394,10 +396,14 @@ pub(crate) async fn counts(
     .await
 }
 
-fn parse_filter(app: &App, query: RunListQuery) -> Result<RunFilter, ApiProblem> {
-    check_run_id("parent", query.parent.as_deref())?;
+async fn parse_filter(app: &App, query: RunListQuery) -> Result<RunFilter, ApiProblem> {
+    let parent = resolve_run(app, "parent", query.parent).await?;
+    let search = match query.search.filter(|search| !search.is_empty()) {
+        Some(search) => Some(resolve_execution_id(app, search).await?),
+        None => None,
+    };
     check_dialect(app, query.dialect.as_deref())?;
-    let parent = match (query.parent, query.children) {
+    let parent = match (parent, query.children) {
         (Some(parent), _) => Some(ParentFilter::Run(parent.into())),
         (None, false) => Some(ParentFilter::TopLevel),
         (None, true) => None,
@@ -405,7 +411,7 @@ fn parse_filter(app: &App, query: RunListQuery) -> Result<RunFilter, ApiProblem>
     Ok(RunFilter {
         definition: query.definition,
         dialect: query.dialect,
-        search: query.search.filter(|search| !search.is_empty()),
+        search,
         parent,
         since: parse_time("since", query.since)?,
         until: parse_time("until", query.until)?,

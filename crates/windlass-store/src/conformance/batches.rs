@@ -1,12 +1,21 @@
 //! Minimal batches for a store's own tests outside the suite.
 
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use windlass_value::{BlobHash, Timestamp};
 
 use crate::{JournalRecord, NewRun, RunBatch};
 
+/// Returns a number that no other run of this process has.
+pub fn next_execution_id() -> i64 {
+    static NEXT: AtomicI64 = AtomicI64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// A batch that only creates a run.
 pub fn creation(run: &str) -> RunBatch {
     let create = NewRun {
+        execution_id: next_execution_id(),
         plan: BlobHash([1; 32]),
         definition: "test".to_owned(),
         dialect: "none".to_owned(),

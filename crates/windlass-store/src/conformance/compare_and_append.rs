@@ -1,8 +1,10 @@
 //! A batch is committed only if the journal is in the state the writer expects.
 
+use std::sync::Arc;
+
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, first_ticks, new_run, record, run_row, snapshot, ticks, verdict};
-use crate::{BatchVerdict, JournalRecord, RunBatch};
+use crate::{BatchVerdict, JournalRecord, NewRun, RunBatch, Store};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
@@ -13,6 +15,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_eq!(verdict(&store, late_creation), BatchVerdict::Conflict, "a new run has no ticks");
     commit(&store, vec![RunBatch { record: Some(record(0, 3)), ..creation("r") }]);
     assert_eq!(verdict(&store, creation("r")), BatchVerdict::Conflict, "a run is made once");
+    check_execution_ids(&store);
     let again = RunBatch { create: Some(new_run(None)), ..empty("r", 3) };
     assert_eq!(verdict(&store, again), BatchVerdict::Conflict, "a run is made once, wherever its journal is");
 
@@ -40,4 +43,16 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let early = RunBatch { snapshot: Some(snapshot(8)), ..ticks("r", 6, 1) };
     assert_eq!(verdict(&store, early), BatchVerdict::Conflict, "a snapshot cannot be ahead of the journal");
     assert_eq!(run_row(&store, "r").ticks, 6);
+}
+
+/// An execution id identifies one run, and is free again when the run is removed.
+fn check_execution_ids(store: &Arc<dyn Store>) {
+    let first = run_row(store, "r");
+    let found = store.run_by_execution_id(first.execution_id).expect("read");
+    assert_eq!(found, Some(first.clone()), "a run is found by its execution id");
+    assert_eq!(store.run_by_execution_id(-1).expect("read"), None);
+    let create = NewRun { execution_id: first.execution_id, ..new_run(None) };
+    let same = RunBatch { create: Some(create), ..creation("twin") };
+    assert_eq!(verdict(store, same), BatchVerdict::ExecutionIdConflict);
+    assert_eq!(store.run("twin").expect("read"), None, "a refused batch creates nothing");
 }

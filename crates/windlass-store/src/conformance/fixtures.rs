@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use windlass_value::{BlobHash, Timestamp};
 
+use super::batches::next_execution_id;
 use crate::{
     BatchVerdict, InboxRow, JournalRecord, NewRun, NewSnapshot, RunBatch, RunRow, RunStatus, StatusChange, Store,
 };
 
 pub(super) fn new_run(owner: Option<&str>) -> NewRun {
     NewRun {
+        execution_id: next_execution_id(),
         plan: BlobHash([9; 32]),
         definition: "orders".to_owned(),
         dialect: "loom".to_owned(),

@@ -45,6 +45,7 @@ fn assert_full_row(row: &RunRow) {
         format: RUN_FORMAT,
         number: row.number,
         run: "r2".into(),
+        execution_id: row.execution_id,
         plan: BlobHash([9; 32]),
         definition: "even".to_owned(),
         dialect: "loom".to_owned(),

@@ -99,6 +99,7 @@ impl DiskImage {
     fn detach_run(&mut self, number: i64) {
         let Some(run) = self.runs.remove(&number) else { return };
         self.numbers.remove(&run.row.run);
+        self.execution_ids.remove(&run.row.execution_id);
         self.set_waits(number, Vec::new());
         self.requests.remove(&run.row.run);
         for position in self.unconsumed_by_run.remove(&run.row.run).unwrap_or_default() {

@@ -16,6 +16,10 @@ use crate::{
 pub(super) struct DiskImage {
     pub runs: BTreeMap<i64, StoredRunImage>,
     pub numbers: HashMap<Arc<str>, i64>,
+    /// The number of each run by its execution id.
+    pub execution_ids: HashMap<i64, i64>,
+    /// The number of runs to come whose execution id another process seems to have drawn.
+    pub execution_id_conflicts: u64,
     pub plans: HashMap<BlobHash, PlanRow>,
     pub blobs: HashMap<BlobHash, Checksummed<BlobRow>>,
     /// The runs that have written each blob.
@@ -58,9 +62,14 @@ impl DiskImage {
 
     pub(crate) fn apply(&mut self, batch: RunBatch) -> BatchVerdict {
         let verdict = self.verdict_for(&batch);
-        if verdict == BatchVerdict::Committed {
-            self.write(batch);
+        if verdict != BatchVerdict::Committed {
+            return verdict;
         }
+        if batch.create.is_some() && self.execution_id_conflicts > 0 {
+            self.execution_id_conflicts -= 1;
+            return BatchVerdict::ExecutionIdConflict;
+        }
+        self.write(batch);
         verdict
     }
 
@@ -72,6 +81,9 @@ impl DiskImage {
         let head = match (self.run(&batch.run), &batch.create) {
             (Some(_), Some(_)) | (None, None) => return BatchVerdict::Conflict,
             (None, Some(new)) if self.was_cancelled(&batch.run, new) => return BatchVerdict::Conflict,
+            (None, Some(new)) if self.execution_ids.contains_key(&new.execution_id) => {
+                return BatchVerdict::ExecutionIdConflict;
+            }
             (None, Some(_)) => 0,
             (Some(run), None) if run.row.owner_epoch != batch.owner_epoch => return BatchVerdict::Fenced,
             (Some(run), None) => run.row.ticks,
@@ -141,6 +153,7 @@ impl DiskImage {
             format: RUN_FORMAT,
             number,
             run: run.clone(),
+            execution_id: new.execution_id,
             plan: new.plan,
             definition: new.definition,
             dialect: new.dialect,
@@ -157,6 +170,7 @@ impl DiskImage {
             ticks: 0,
         };
         self.numbers.insert(run.clone(), number);
+        self.execution_ids.insert(new.execution_id, number);
         let journal = BTreeMap::new();
         let run =
             StoredRunImage { row, claimed_ticks: 0, journal, snapshots: BTreeMap::new(), iterations: BTreeMap::new() };

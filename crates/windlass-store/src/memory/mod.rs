@@ -91,6 +91,11 @@ impl MemoryStore {
         self.disk().faults.push_back(fault);
     }
 
+    /// Refuses the next `n` new runs as if another process had drawn the same execution ids.
+    pub fn repeat_execution_ids(&self, n: u64) {
+        self.disk().image.execution_id_conflicts = n;
+    }
+
     /// Makes the n-th write call from now (1 is the next) fail with this fault.
     pub fn fail_nth(&self, n: u64, fault: Fault) {
         self.disk().scheduled_fault = Some((n, fault));

@@ -40,6 +40,13 @@ impl StoreRead for MemoryStore {
         self.read_run(run, |run| Some(run.row.clone()))
     }
 
+    fn run_by_execution_id(&self, execution_id: i64) -> Result<Option<RunRow>, StoreError> {
+        self.read_image(|image| {
+            let number = image.execution_ids.get(&execution_id)?;
+            Some(image.runs.get(number)?.row.clone())
+        })
+    }
+
     fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError> {
         self.read_image(|image| image.plans.get(hash).cloned())
     }

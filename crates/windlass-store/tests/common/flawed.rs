@@ -138,6 +138,10 @@ impl StoreRead for FlawedStore {
         self.inner.run(run)
     }
 
+    fn run_by_execution_id(&self, execution_id: i64) -> StoreResult<Option<RunRow>> {
+        self.inner.run_by_execution_id(execution_id)
+    }
+
     fn plan(&self, hash: &BlobHash) -> StoreResult<Option<PlanRow>> {
         self.inner.plan(hash)
     }

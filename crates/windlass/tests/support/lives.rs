@@ -119,7 +119,7 @@ pub(crate) fn replays(store: &dyn StoreRead, run: &str) -> u64 {
     let languages: [&dyn Language; 1] = [&StepsLanguage];
     let program = Program::load(plan, &languages, Limits::default()).expect("a plan that loads");
     let program = Arc::new(program);
-    let mut image = RunImage::new(new_state(&row.run, &program, row.created_at));
+    let mut image = RunImage::new(new_state(&row.run, row.execution_id, &program, row.created_at));
     replay_from(store, &row.run, &program, &mut image, u64::MAX, &mut |_, _| Ok(()))
         .expect("a replay without difference");
     assert_eq!(image.state.ticks, row.ticks);

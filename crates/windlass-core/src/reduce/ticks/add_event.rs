@@ -83,6 +83,7 @@ impl Reducer<'_> {
     ) -> FaultResult {
         self.state.phase = Phase::Running;
         self.state.run.parent = origin.map(|origin| origin.parent.clone());
+        self.state.run.parent_execution_id = origin.map(|origin| origin.parent_execution_id);
         self.state.run.trace = origin.map(|origin| origin.trace.clone());
         self.state.output_node = origin.and_then(|origin| origin.output_node.clone());
         self.state.run.input = self.move_parameters_to_blobs(input.clone());
