@@ -209,6 +209,7 @@ impl From<RuntimeError> for CliFailure {
                 .hint(format!("`windlass status {run}` shows it, `windlass resume {run}` follows it")),
             RuntimeError::RunExists(run) | RuntimeError::ChildExists(run) => CliFailure::usage(message)
                 .hint(format!("choose another --id, or inspect the existing run with `windlass status {run}`")),
+            RuntimeError::ExecutionIdExists => CliFailure::new(CliExit::Failed, message),
             RuntimeError::MissingTools { run, .. } => CliFailure::usage(message)
                 .hint(format!("the run is unchanged: resume `{run}` with a program that has them")),
             RuntimeError::HasEnded(run) => {

@@ -49,6 +49,8 @@ export interface Position {
 
 export interface RunSummary {
   run: string;
+  /** A decimal string: the number has more digits than a JavaScript number holds. */
+  execution_id?: string;
   number?: number;
   definition: string;
   version?: number | null;

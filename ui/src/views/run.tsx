@@ -152,6 +152,11 @@ function Head({ run, stream, onChanged }: { run: Run; stream: string; onChanged(
             <code className="wrap">{run.run}</code>
             <Copy text={run.run} label="Copy run ID" />
           </span>
+          {run.execution_id ? (
+            <span>
+              execution <code className="wrap">{run.execution_id}</code>
+            </span>
+          ) : null}
           <span>
             started <Ago at={run.created_at} />
           </span>

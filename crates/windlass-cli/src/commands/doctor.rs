@@ -70,13 +70,12 @@ fn check_run(
     if live_owner(store, row)?.is_some() {
         return Ok(None);
     }
-    let state = match image::program(store, row, limits)
-        .and_then(|program| windlass_runtime::load(store, &row.run, &program, row.created_at))
-    {
-        Ok(image) => image.state,
-        Err(RuntimeError::Store(error)) if error.kind == StoreErrorKind::NeedsNewer => return newer(error),
-        Err(error) => return finding(format!("it cannot be rebuilt: {error}"), replay()),
-    };
+    let state =
+        match image::program(store, row, limits).and_then(|program| windlass_runtime::load(store, row, &program)) {
+            Ok(image) => image.state,
+            Err(RuntimeError::Store(error)) if error.kind == StoreErrorKind::NeedsNewer => return newer(error),
+            Err(error) => return finding(format!("it cannot be rebuilt: {error}"), replay()),
+        };
     if stores::server_address(global, row).is_some() {
         return Ok(None);
     }
