@@ -45,6 +45,16 @@ describe("times and sizes", () => {
     expect(brief({ a: [1, "x\ny"] })).toBe('{"a":[1,"x\\ny"]}');
     expect(brief("x".repeat(300), 10)).toHaveLength(10);
   });
+  it("HTTP replies are shown by their body", () => {
+    const reply = (statusCode: number, body: Json) => ({ statusCode, headers: { etag: "x".repeat(200) }, body });
+    expect(brief(reply(200, { n: 1 }))).toBe('{"n":1}');
+    expect(brief(reply(200, "ready"))).toBe("ready");
+    expect(brief(reply(204, null))).toBe("HTTP 204");
+    expect(brief(reply(503, { error: "busy" }))).toBe('HTTP 503 {"error":"busy"}');
+    expect(brief({ status_code: 200, headers: {}, data: [1] })).toBe("[1]");
+    expect(brief({ fetch: reply(200, { n: 1 }) })).toBe('{"fetch":{"n":1}}');
+    expect(brief({ statusCode: 200, headers: "none", body: 1 })).toBe('{"statusCode":200,"headers":"none","body":1}');
+  });
 });
 
 describe("the status of a run", () => {
