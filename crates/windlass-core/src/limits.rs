@@ -114,6 +114,12 @@ limits! {
     max_definition_actions: usize = 500,
     /// Triggers of a definition.
     max_definition_triggers: usize = 10,
+    /// Labels of one run.
+    max_run_labels: usize = 32,
+    /// Characters of the name of a run's label.
+    max_label_name_chars: usize = 64,
+    /// Characters of the value of a run's label.
+    max_label_value_chars: usize = 256,
     /// Steps in one list of a zenflow workflow.
     max_steps_zenflow: usize = 100,
     /// Nesting depth of zenflow workflows that include each other.

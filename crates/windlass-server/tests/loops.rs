@@ -97,6 +97,7 @@ fn write_run_with_iterations(store: &dyn Store, iterations: u64) {
         parent: None,
         cancel_request_id: None,
         options: Vec::new(),
+        labels: Default::default(),
     };
     let record = |index: u64| IterationRecord {
         loop_path: "".into(),

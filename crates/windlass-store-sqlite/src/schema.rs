@@ -9,8 +9,8 @@ pub(crate) const APPLICATION_ID: i64 = 0x5769_6E64;
 /// statuses and new meanings of columns. Programs refuse stores of a higher version, so a store must be upgraded
 /// only while no other process has it open.
 ///
-/// Version 1 was never released, so nothing reads it.
-pub(crate) const FORMAT_VERSION: i64 = 2;
+/// Versions 1 and 2 were never released, so nothing reads them.
+pub(crate) const FORMAT_VERSION: i64 = 3;
 
 /// SQL condition for a run that has not ended. SQLite uses a partial index only where a query repeats its condition
 /// word for word, so both sides take it from here.
@@ -59,6 +59,15 @@ CREATE INDEX runs_status ON runs (status);
 CREATE INDEX runs_unfinished ON runs (number) WHERE ",
     unfinished!(),
     ";
+
+-- The labels of runs. Listings by label read the rows of one label, newest run first.
+CREATE TABLE run_labels (
+    run INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (run, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_labels_value ON run_labels (name, value, run);
 
 CREATE TABLE journal (
     position INTEGER PRIMARY KEY,

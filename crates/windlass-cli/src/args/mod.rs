@@ -135,6 +135,9 @@ pub(crate) struct RunArgs {
     /// Run id; repeating an id refers to the same run
     #[arg(long, value_name = "RUN")]
     pub id: Option<String>,
+    /// Label of the run, by which `windlass list --label` finds it; may be repeated
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
+    pub labels: Vec<(String, String)>,
     /// Trigger that receives the input, if there are several
     #[arg(long, value_name = "NAME")]
     pub trigger: Option<String>,
@@ -153,6 +156,12 @@ pub(crate) struct RunArgs {
     pub permissions: PermissionArgs,
     #[command(flatten)]
     pub testing: TestingArgs,
+}
+
+/// Parses `NAME=VALUE`.
+fn parse_label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, such as customer=acme")?;
+    Ok((name.trim().to_owned(), value.to_owned()))
 }
 
 /// Options for workflows of agents.
@@ -306,14 +315,32 @@ pub(crate) struct CheckArgs {
     pub dialect: Option<String>,
 }
 
+/// Number of entries that a list shows without `--limit`.
+pub(crate) const DEFAULT_LIMIT: u32 = 20;
+
 #[derive(ClapArgs)]
 pub(crate) struct ListArgs {
-    /// Show only runs with this status
-    #[arg(long)]
-    pub status: Option<String>,
+    /// Show only runs with this status; several are separated by commas
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    pub status: Vec<String>,
+    /// Show only runs of this definition
+    #[arg(long, value_name = "NAME")]
+    pub definition: Option<String>,
+    /// Show only runs that started this long ago or later, such as `2h`, or at this time or later (RFC 3339)
+    #[arg(long, value_name = "AGE|TIME")]
+    pub since: Option<String>,
+    /// Show only runs with this label; may be repeated
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
+    pub labels: Vec<(String, String)>,
+    /// Show only runs with this text in their id or in the name of their definition
+    #[arg(long, value_name = "TEXT")]
+    pub search: Option<String>,
     /// Maximum number of runs to show
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
+    /// Show the page after the run with this number, as the previous page printed it
+    #[arg(long, value_name = "NUMBER")]
+    pub before: Option<i64>,
     /// Show all runs
     #[arg(long, conflicts_with = "limit")]
     pub all: bool,

@@ -34,7 +34,7 @@ pub(crate) fn status(global: &GlobalArgs, args: &args::StatusArgs) -> Result<Cli
     if let Some(report) = final_report(&row)? {
         let program = image::program(&*store, &row, &settings.limits)?;
         let ended = EndedRun::new(&*store, &row.run, &program.plan, &report)?;
-        return show_ended(global, &ended, text::format_duration(row.changed_at.since(row.created_at)));
+        return show_ended(global, &ended, &row);
     }
     if let Some(why) = windlass_runtime::quarantine_reason(&row) {
         // A rebuilt state of a quarantined run would be no more than a guess.
@@ -62,6 +62,7 @@ fn show_quarantined(
             ("run", Value::from(run.clone())),
             ("definition", Value::from(row.definition.as_str())),
             ("status", Value::from(status)),
+            ("labels", text::labels_value(&row.labels)),
             ("error", windlass_runtime::error_value(why)),
             ("ticks", Value::from(row.ticks)),
         ]))?;
@@ -77,13 +78,15 @@ fn show_quarantined(
     Ok(CliExit::Success)
 }
 
-fn show_ended(global: &GlobalArgs, ended: &EndedRun<'_>, took: String) -> Result<CliExit, CliFailure> {
+fn show_ended(global: &GlobalArgs, ended: &EndedRun<'_>, row: &RunRow) -> Result<CliExit, CliFailure> {
+    let took = text::format_duration(row.changed_at.since(row.created_at));
     if global.json {
         let mut map = Map::new();
         if let Value::Map(object) = ended.to_value() {
             object.iter().for_each(|(key, value)| {
                 map.insert(key.clone(), value.clone());
                 if &**key == "status" {
+                    map.insert("labels", text::labels_value(&row.labels));
                     map.insert("current", Value::list(Vec::new()));
                 }
             });
@@ -91,7 +94,8 @@ fn show_ended(global: &GlobalArgs, ended: &EndedRun<'_>, took: String) -> Result
         out::print_json(&Value::map(map))?;
         return Ok(CliExit::Success);
     }
-    let head = format!("Workflow: {}\nRun: {}\nStatus: ", ended.plan.name, ended.run);
+    let labels = labels_line(row).map(|line| format!("{line}\n")).unwrap_or_default();
+    let head = format!("Workflow: {}\nRun: {}\n{labels}Status: ", ended.plan.name, ended.run);
     out::print(&format!("{head}{}", ended.summary(global, Some(took))))?;
     Ok(CliExit::Success)
 }
@@ -138,6 +142,7 @@ impl<'a> StatusView<'a> {
             format!("Run: {}", row.run),
             format!("Status: {status}{owner_note}"),
         ];
+        lines.extend(labels_line(row));
         lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
         let since_start = text::format_duration(self.now.since(row.created_at));
         lines.push(match self.status == ListedStatus::Interrupted.as_str() {
@@ -225,6 +230,7 @@ impl<'a> StatusView<'a> {
             ("definition", Value::from(row.definition.as_str())),
             ("dialect", Value::from(row.dialect.as_str())),
             ("status", Value::from(self.status)),
+            ("labels", text::labels_value(&row.labels)),
             ("owner", Value::from(self.owner.clone())),
             ("waits", Value::list(state.waits.keys().map(|name| Value::from(name.clone())).collect())),
             ("ticks", Value::from(state.ticks)),
@@ -236,6 +242,11 @@ impl<'a> StatusView<'a> {
         let workers = Some(("waits_for_worker", workers)).filter(|_| !self.waiting_tasks.is_empty());
         Ok(Value::object(facts.into_iter().chain(queue_position).chain(workers)))
     }
+}
+
+/// Formats the labels of a run, if it has any.
+fn labels_line(row: &RunRow) -> Option<String> {
+    (!row.labels.is_empty()).then(|| format!("Labels: {}", text::labels(&row.labels, usize::MAX)))
 }
 
 /// Asks the store's server which tasks no worker has leased: only the server knows. A server that does not reply in

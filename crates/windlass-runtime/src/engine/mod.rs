@@ -6,6 +6,7 @@ mod handle;
 mod heartbeat;
 mod ids;
 mod inherited_history;
+mod labels;
 mod quarantine;
 mod recover;
 mod reload;
@@ -27,7 +28,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, ProcessLimits, Program};
-use windlass_store::{CommitHook, GroupWriter, PlanRow, RunStatus, Store, WriterLimits};
+use windlass_store::{CommitHook, GroupWriter, PlanRow, RunLabels, RunStatus, Store, WriterLimits};
 use windlass_value::{BlobHash, Language};
 
 pub(crate) use events::EventFeed;
@@ -222,11 +223,20 @@ pub struct RunStartOptions {
     pub watch: bool,
     /// The run is created but starts only when it is resumed.
     pub held: bool,
+    /// Labels of the run, in addition to those of its definition and its parent run.
+    pub labels: RunLabels,
 }
 
 impl Default for RunStartOptions {
     fn default() -> RunStartOptions {
-        RunStartOptions { id: None, virtual_time: false, parent: None, watch: true, held: false }
+        RunStartOptions {
+            id: None,
+            virtual_time: false,
+            parent: None,
+            watch: true,
+            held: false,
+            labels: RunLabels::new(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tracing::{Instrument, debug, debug_span};
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, Event, Program, RunReply, RunResult, State, Tick, TickKind, TickOutput};
-use windlass_store::{NewRun, RunStatus};
+use windlass_store::{NewRun, RunLabels, RunStatus};
 use windlass_value::{BlobHash, Value};
 
 use super::{Durability, EngineInner, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
@@ -482,6 +482,7 @@ impl super::RuntimeEngine {
             virtual_time: matches!(clock, Clock::Virtual { .. }),
             watch: false,
             held: false,
+            labels: RunLabels::new(),
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
         let origin = super::StartOrigin {
@@ -493,6 +494,7 @@ impl super::RuntimeEngine {
             trace,
             output_step: returns,
             run_tree,
+            inherited_labels: above.labels,
         };
         self.start_from(plan, input, options, origin).await.map(drop)
     }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use windlass_core::{Program, START_EVENT, TickKind};
-use windlass_store::{NewRun, RunRow};
+use windlass_store::{NewRun, RunLabels, RunRow};
 use windlass_value::{BlobHash, Timestamp, Value};
 
+use super::labels::LabelSources;
+use super::triggers::seed_from;
 use super::{Durability, RunHandle, RunOptions, RunStartOptions, RuntimeEngine, new_run_id, residents};
 use crate::clock::{Clock, real_now};
 use crate::{RuntimeError, codec, recovery};
@@ -26,6 +28,8 @@ pub(crate) struct StartOrigin {
     pub output_step: Option<Arc<str>>,
     /// The run tree of the calling run.
     pub run_tree: Option<Arc<str>>,
+    /// The labels of the calling run.
+    pub inherited_labels: RunLabels,
 }
 
 impl RunOptions {
@@ -64,6 +68,7 @@ impl RuntimeEngine {
                 trace: None,
                 output_step: None,
                 run_tree: None,
+                inherited_labels: RunLabels::new(),
             },
         )
         .await
@@ -117,6 +122,16 @@ impl RuntimeEngine {
             drop(reload_guard);
             return self.attach_to_existing(&row, &program, start_input, &how, options.watch).await;
         }
+        let labels = LabelSources {
+            program: &program,
+            input: &input,
+            metadata: &origin.metadata,
+            now: origin.at,
+            seed: seed_from(&run),
+            given: &options.labels,
+            inherited: &origin.inherited_labels,
+        };
+        let labels = labels.labels(&*self.inner.store)?;
         let create = NewRun {
             plan,
             definition: program.plan.name.to_string(),
@@ -126,6 +141,7 @@ impl RuntimeEngine {
             parent: options.parent.as_ref().map(|(parent, _)| parent.clone()),
             cancel_request_id: options.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),
             options: codec::encode(&how),
+            labels,
         };
         let image = recovery::RunImage::new(recovery::new_state(&run, &program, origin.at));
         let parent_origin = options.parent.as_ref().map(|(parent, _)| {

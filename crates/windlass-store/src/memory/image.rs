@@ -155,6 +155,7 @@ impl DiskImage {
             options: new.options,
             result: None,
             ticks: 0,
+            labels: new.labels,
         };
         self.numbers.insert(run.clone(), number);
         let journal = BTreeMap::new();

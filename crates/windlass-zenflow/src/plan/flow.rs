@@ -221,10 +221,7 @@ impl Planner<'_> {
             self.calls.push((name.to_owned(), self.include_span.unwrap_or(span)));
         }
         let definition = self.value(Value::from(name), span);
-        let input = match &call.input {
-            CallInput::Literal(input) => self.value(input.value.clone(), input.span),
-            CallInput::Cel(cel) => self.cel(cel, ExpressionMode::Value),
-        };
+        let input = self.call_input(&call.input);
         let output = self.agent_expression(
             "call_output",
             [("name", Value::from(step.id.as_str()))],
