@@ -55,7 +55,8 @@ fn labelled_runs() -> TestDir {
     place.write("bad.json", r#"{ "actions": { "a": { "type": "compose", "inputs": "@int('x')" } } }"#);
     for at in 0..5 {
         let (id, file) = (format!("r{at}"), if at == 3 { "bad.json" } else { "flow.json" });
-        let (customer, env) = (format!("customer=c{}", at % 2), format!("env={}", if at < 2 { "test, eu" } else { "prod" }));
+        let (customer, env) =
+            (format!("customer=c{}", at % 2), format!("env={}", if at < 2 { "test, eu" } else { "prod" }));
         place.windlass(&["run", file, "--id", &id, "-q", "--label", &customer, "--label", &env]);
     }
     place
@@ -169,7 +170,10 @@ steps:
         place.windlass(words).exits(0);
         assert_eq!(place.json(&["status", file, "--json"])["labels"], expected, "{file}");
     }
-    place.write("over.json", r#"{ "actions": {}, "x-windlass": { "labels": { "a b": "1", "list": [1] }, "lables": {} } }"#);
+    place.write(
+        "over.json",
+        r#"{ "actions": {}, "x-windlass": { "labels": { "a b": "1", "list": [1] }, "lables": {} } }"#,
+    );
     let checked = place.windlass(&["check", "over.json"]);
     checked.exits(2).has("`a b` cannot be the name of a label").has("the label `list` cannot be").has("lables");
 }

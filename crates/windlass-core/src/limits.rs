@@ -75,6 +75,8 @@ limits! {
     max_history_item_bytes: usize = 128,
     /// History: maximum size of an item that is retained with a failed iteration.
     max_history_failed_item_bytes: usize = 4_096,
+    /// History: characters of a judge's reason that are retained with an iteration.
+    max_history_reason_chars: usize = 1_000,
     /// Signals of one name that are buffered until a node waits for them; further signals are dropped.
     max_buffered_signals: usize = 1_000,
     /// The same limit for a run of Rust steps, whose senders receive a confirmation that an event is accepted.

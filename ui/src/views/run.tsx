@@ -160,6 +160,7 @@ function Head({ run, stream, onChanged }: { run: Run; stream: string; onChanged(
             <Elapsed status={run.status} startedAt={run.created_at} ms={run.duration_ms} />
           </span>
           <span className="tag">{run.dialect}</span>
+          {Object.entries(run.labels ?? {}).map(([name, value]) => <span key={name} className="tag wrap">{name}={value}</span>)}
           {run.parent ? (
             <span>
               child of <Link to={to(["runs", run.parent])} className="mono small">{run.parent}</Link>

@@ -7,6 +7,7 @@ import { parseRoute, to } from "../../src/lib/router";
 import { panned, ticks, zoomed } from "../../src/lib/timeline";
 import { stopOf, stopText } from "../../src/lib/stop";
 import { amount, money, tokens } from "../../src/lib/usage";
+import { cellShare } from "../../src/components/strip";
 import { reference } from "../../src/components/json";
 import { isPattern, outermostLoop, patternMatcher } from "../../src/lib/loops";
 import { justBefore, loopStatus } from "../../src/views/loop";
@@ -248,5 +249,13 @@ describe("the stop of an agent", () => {
     expect(stopText("length")).toBe("cut off at its maximum length");
     const complete: (Json | undefined)[] = [undefined, null, "length", ["length"], { content: "ok" }, { stop: "end" }, { stop: 3 }];
     for (const output of complete) expect(stopOf(output)).toBeNull();
+  });
+});
+
+describe("progress strips", () => {
+  it("a cell is as wide as its iterations", () => {
+    const cell = (from: number, to: number) => ({ from, to, succeeded: to - from + 1, failed: 0, other: 0 });
+    expect(cellShare(cell(0, 9), 10)).toBe(1);
+    expect(cellShare(cell(10, 12), 10)).toBeCloseTo(0.3);
   });
 });

@@ -1,11 +1,13 @@
 //! Command-line arguments.
 
+mod examples;
 mod server;
 
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+pub(crate) use examples::parse;
 pub(crate) use server::*;
 
 use crate::dialects;
@@ -156,6 +158,11 @@ pub(crate) struct RunArgs {
     pub permissions: PermissionArgs,
     #[command(flatten)]
     pub testing: TestingArgs,
+}
+
+/// Parses a number of entries, which is at least 1.
+fn parse_count(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "expected a number, at least 1".to_owned())
 }
 
 /// Parses `NAME=VALUE`.
@@ -365,7 +372,7 @@ pub(crate) struct IterationsArgs {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub from: u64,
     /// Maximum number of iterations to show
-    #[arg(long, default_value_t = 20, value_name = "N")]
+    #[arg(long, default_value_t = DEFAULT_LIMIT as usize, value_name = "N", value_parser = parse_count)]
     pub limit: usize,
     /// Show only iterations that did not succeed
     #[arg(long)]
@@ -377,11 +384,17 @@ pub(crate) struct EventsArgs {
     /// Run id, an unambiguous prefix of it, or `last`
     pub run: String,
     /// Show events after this sequence number
-    #[arg(long, default_value_t = 0, value_name = "SEQ", visible_alias = "after")]
-    pub from: u64,
+    #[arg(long, default_value_t = 0, value_name = "SEQ", visible_alias = "from")]
+    pub after: u64,
+    /// Maximum number of events to show [default: all]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub limit: Option<usize>,
     /// Follow new events until the run ends
     #[arg(long, short)]
     pub follow: bool,
+    /// Print the full time of each event, in UTC, instead of a line for each date
+    #[arg(long)]
+    pub utc: bool,
 }
 
 #[derive(ClapArgs)]

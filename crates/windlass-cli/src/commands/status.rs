@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use windlass_core::{ErrorInfo, FrameView, frame_tree};
 use windlass_runtime::inspect::{
-    ListedStatus, LoopDetailsByStep, StoredRun, final_report, live_owner, mark_stopped, run_time_now, status_name,
-    tree_value, with_run_hint,
+    ListedStatus, LoopDetailsByStep, NextDue, StoredRun, final_report, live_owner, mark_stopped, run_time_now,
+    status_name, tree_value, with_run_hint,
 };
 use windlass_runtime::{completed_steps, resolve};
 use windlass_server::triggers::{QueuePositionInfo, find_queue_position};
@@ -149,6 +149,9 @@ impl<'a> StatusView<'a> {
             true => format!("Started: {since_start} ago"),
             false => format!("Running for: {since_start}"),
         });
+        lines.extend(NextDue::earliest(&self.frames).map(|next| {
+            format!("Next: {}: {} ({})", next.path, tree::format_due(next.what, next.at, self.now), next.at)
+        }));
         lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
         lines.extend(
             self.queue_position.iter().map(|queue_position| queue_position.note.replacen("queued", "Queued", 1)),
@@ -238,9 +241,10 @@ impl<'a> StatusView<'a> {
             ("current", tree_value(&self.frames, self.now)),
             ("steps", Value::map(shown)),
         ];
+        let next_due = NextDue::earliest(&self.frames).map(|next| ("next_due", next_due_value(&next)));
         let workers = windlass_value::to_value(&self.waiting_tasks).unwrap_or_default();
         let workers = Some(("waits_for_worker", workers)).filter(|_| !self.waiting_tasks.is_empty());
-        Ok(Value::object(facts.into_iter().chain(queue_position).chain(workers)))
+        Ok(Value::object(facts.into_iter().chain(next_due).chain(queue_position).chain(workers)))
     }
 }
 
@@ -276,6 +280,11 @@ fn worker_line(waits: &Json) -> String {
     };
     let since = waits["oldest_at"].as_str().unwrap_or_default();
     format!("Waiting for a worker with `{tool}`{labels}: {tasks}, since {since}")
+}
+
+fn next_due_value(next: &NextDue) -> Value {
+    let (path, at) = (Value::from(next.path.as_str()), Value::from(next.at.to_string()));
+    Value::object([("path", path), ("what", Value::from(next.what)), ("at", at)])
 }
 
 fn queue_position_value(queue_position: &QueuePositionInfo) -> Value {
