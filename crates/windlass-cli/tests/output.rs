@@ -177,3 +177,135 @@ steps:
     let checked = place.windlass(&["check", "over.json"]);
     checked.exits(2).has("`a b` cannot be the name of a label").has("the label `list` cannot be").has("lables");
 }
+
+const PRINTING: &str = r#"apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: printing}
+workflow:
+  - step: start
+    tool: {kind: shell, command: "echo out; echo err >&2; seq 3"}
+    next: {arcs: [{step: code}]}
+  - step: code
+    tool:
+      kind: python
+      code: |
+        print("from python")
+        result = 1
+"#;
+
+#[test]
+fn output_of_programs_and_code_is_stored() {
+    let place = TestDir::new();
+    place.write("printing.yaml", PRINTING);
+    place.windlass(&["run", "printing.yaml", "--id", "p1", "-q"]).exits(0);
+    let shown = place.windlass(&["logs", "p1"]);
+    shown.exits(0).has(" (UTC)").has("stdout  out").has("stderr  err").has("stdout  from python");
+    let json = |words: &[&str]| -> Vec<Value> {
+        let words: Vec<&str> = ["logs", "p1", "--json"].iter().chain(words).copied().collect();
+        let done = place.windlass(&words);
+        done.exits(0).out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let all = json(&[]);
+    let texts = |lines: &[Value], stream: &str| -> Vec<String> {
+        let of_stream = lines.iter().filter(|line| line["stream"] == stream);
+        of_stream.map(|line| line["text"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(texts(&all, "stdout"), ["out", "1", "2", "3", "from python"]);
+    assert_eq!(texts(&all, "stderr"), ["err"]);
+    assert_eq!(texts(&json(&["code"]), "stdout"), ["from python"]);
+    assert_eq!(json(&["--limit", "2"]).len(), 2);
+    let after = all[2]["position"].to_string();
+    assert_eq!(json(&["--after", &after]), all[3..], "after the last line seen");
+    assert_eq!(all[0]["attempt"], 1);
+    place.windlass(&["logs", "p1", "--follow"]).exits(0).has("from python");
+    place.windlass(&["logs", "p1", "nowhere"]).exits(0).has("no log lines");
+    let events = place.windlass(&["events", "p1", "--json"]);
+    assert!(!events.out.contains("\"log\""), "log lines are no events");
+}
+
+#[test]
+fn lines_beyond_the_limit_are_counted() {
+    let place = TestDir::new();
+    place.write("windlass.toml", "[limits]\nmax_log_attempt_bytes = 100\nmax_log_line_bytes = 20\n");
+    place.write("printing.yaml", PRINTING.replace("seq 3", "seq 1 1000; printf '%040d\\\\n' 7"));
+    place.windlass(&["run", "printing.yaml", "--id", "p1", "-q"]).exits(0);
+    let shown = place.windlass(&["logs", "p1", "start"]);
+    shown.exits(0).has("lost    ").has("lines of this attempt were not stored");
+    assert!(shown.out.lines().count() < 60, "{}", shown.out);
+    place.windlass(&["logs", "p1", "code"]).exits(0).has("from python");
+}
+
+#[test]
+fn logs_go_with_their_run() {
+    let place = TestDir::new();
+    place.write("printing.yaml", PRINTING);
+    place.windlass(&["run", "printing.yaml", "--id", "p1", "-q"]).exits(0);
+    place.windlass(&["clean", "--older-than", "0s"]).exits(0);
+    place.windlass(&["logs", "p1"]).exits(3).has("there is no run");
+}
+
+#[test]
+fn a_waiting_loop_says_when_it_continues() {
+    let place = TestDir::new();
+    place.write("flow.json", counting(5, "PT1H"));
+    let mut run = place.start(&["run", "flow.json", "--id", "w1"]);
+    run.line();
+    place.start(&["events", "w1", "--follow"]).line_with("loop.iteration.done");
+    let shown = place.windlass(&["status", "w1"]);
+    shown.exits(0).has("Next: count").has("next iteration in ");
+    let status = place.json(&["status", "w1", "--json"]);
+    assert_eq!((&status["next_due"]["path"], &status["next_due"]["what"]), (&"count".into(), &"iteration".into()));
+    assert!(status["current"][0]["due_at"].is_string(), "{status}");
+    let page = place.json(&["iterations", "w1", "count", "--json"]);
+    assert_eq!(page["next_iteration_at"], status["next_due"]["at"]);
+    place.windlass(&["iterations", "w1", "count"]).exits(0).has("next iteration in ");
+    run.signal(rustix::process::Signal::INT);
+    run.finish().exits(130);
+}
+
+#[test]
+fn events_have_a_line_for_each_date() {
+    let place = TestDir::new();
+    place.write("flow.json", counting(3, "PT20H"));
+    place.windlass(&["run", "flow.json", "--id", "d1", "-q", "--virtual-time"]).exits(0);
+    let shown = place.windlass(&["events", "d1"]);
+    let dates: Vec<&str> = shown.exits(0).out.lines().filter(|line| line.ends_with(" (UTC)")).collect();
+    assert!(dates.len() >= 2 && dates.iter().all(|date| date.starts_with("20")), "{dates:?}");
+    let full = place.windlass(&["events", "d1", "--utc", "--limit", "2"]);
+    assert_eq!(full.exits(0).out.lines().count(), 2);
+    full.has("T").has("Z  ");
+}
+
+#[test]
+fn iterations_show_the_verdict_of_the_judge() {
+    let place = TestDir::new();
+    place.write(
+        "judged.yaml",
+        "name: judged
+agents:
+  critic:
+    description: Judges the work.
+    resultSchema: {type: object, properties: {done: {type: boolean}, reason: {type: string}}, required: [done]}
+steps:
+  - id: work
+    instructions: Work.
+    loop: {maxIterations: 3, untilAgent: critic}
+",
+    );
+    place.write(
+        "model.yaml",
+        "model:
+  - {when: {step: 'work.1.judge'}, calls: [{name: submit_result, arguments: {done: true, reason: all tests pass}}]}
+  - {when: {role: judge}, calls: [{name: submit_result, arguments: {done: false, reason: tests are missing}}]}
+  - {when: {step: 'work.1'}, reply: second}
+  - {reply: first}
+",
+    );
+    let ran = place.windlass(&["run", "judged.yaml", "--id", "j1", "--model", "scripted:model.yaml", "-q"]);
+    ran.exits(0);
+    let page = place.json(&["iterations", "j1", "work", "--json"]);
+    assert_eq!(page["iterations"][0]["verdict"], json!({"done": false, "reason": "tests are missing"}));
+    assert_eq!(page["iterations"][1]["verdict"], json!({"done": true, "reason": "all tests pass"}));
+    let shown = place.windlass(&["iterations", "j1", "work"]);
+    shown.exits(0).has("JUDGE").has("not done: tests are missing").has("done: all tests pass");
+}

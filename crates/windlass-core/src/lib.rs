@@ -23,7 +23,9 @@ mod tick;
 mod values;
 mod view;
 
-pub use command::{Command, EffectKey, IterationRecord, IterationVerdict, Job, PreviousAttempts, ResumeData, RunResult};
+pub use command::{
+    Command, EffectKey, IterationRecord, IterationVerdict, Job, PreviousAttempts, ResumeData, RunResult,
+};
 pub use event::{
     Event, EventDoc, EventError, EventKind, FieldDoc, FieldShape, IdleReason, LoopEventLimits, LoopStats, ObjectShape,
     PatchScope, PermissionDecision, StepCounts, TaskResult, TaskStatus,

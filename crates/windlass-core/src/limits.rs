@@ -217,6 +217,13 @@ limits! {
     max_sql_lock_wait: Duration = Duration::from_secs(5),
     /// Bytes kept of each output stream (standard output and standard error) of a program that `shell` runs.
     max_shell_output_bytes: usize = 1_048_576,
+    /// Bytes of log lines that are stored of one attempt of a task: output of programs and code, and a worker's own
+    /// lines. Further lines are counted.
+    max_log_attempt_bytes: usize = 262_144,
+    /// Bytes of one log line; a longer line is truncated.
+    max_log_line_bytes: usize = 8_192,
+    /// Bytes of log lines that are stored of one run; the oldest lines are removed first, and counted.
+    max_log_run_bytes: u64 = 16_777_216,
     /// Concurrent Python interpreters; further calls wait. 0: one per core of the machine.
     max_python_interpreters: usize = 0,
     /// Characters kept of the printed output of Python code.

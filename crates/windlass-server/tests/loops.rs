@@ -110,6 +110,7 @@ fn write_run_with_iterations(store: &dyn Store, iterations: u64) {
         error: None,
         reason: None,
         item: None,
+        verdict: None,
     };
     let row = |first: u64, last: u64, failed: bool| IterationRow {
         loop_path: "sync".into(),

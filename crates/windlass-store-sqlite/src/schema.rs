@@ -150,6 +150,26 @@ CREATE INDEX runs_definition ON runs (definition);
 CREATE INDEX runs_top ON runs (number) WHERE parent IS NULL;
 CREATE INDEX runs_scan ON runs (number, id, definition, dialect, created_at, parent);
 
+-- Log lines of tasks, in order of arrival. They are no part of the journal, and their commits are not synced.
+CREATE TABLE logs (
+    position INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    -- 0: standard output, 1: standard error, 2: a worker's log, 3: the number of lost lines.
+    stream INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    text TEXT NOT NULL
+) STRICT;
+CREATE INDEX logs_run ON logs (run, position);
+
+-- The bytes of a run's log lines, and the number of its oldest lines that were removed.
+CREATE TABLE log_totals (
+    run INTEGER PRIMARY KEY,
+    bytes INTEGER NOT NULL,
+    removed INTEGER NOT NULL
+) STRICT;
+
 -- Open waits of runs for an external answer.
 CREATE TABLE waits (
     position INTEGER PRIMARY KEY,

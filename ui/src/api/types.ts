@@ -214,6 +214,24 @@ export interface Loop {
   usage?: Usage | null;
 }
 
+/** A log line of a task. Of `lost` the text is the number of lines of the attempt that were not stored. */
+export interface LogLine {
+  position: number;
+  at: string;
+  path: string;
+  attempt: number;
+  stream: "stdout" | "stderr" | "log" | "lost";
+  text: string;
+}
+
+export interface LogPage {
+  run: string;
+  lines: LogLine[];
+  next?: number | null;
+  /** The number of the oldest lines that are no longer stored. */
+  removed: number;
+}
+
 export interface IterationRecord {
   iteration: number;
   status: string;

@@ -13,8 +13,14 @@ const EXAMPLES: &[(&str, &[CommandExample])] = &[
         "run",
         &[
             ("run flow.json --set customer=acme", "run a definition with one input"),
-            ("run flow.json --input-file order.json --label customer=acme", "read the input from a file, label the run"),
-            ("run agents.yaml --model scripted:replies.yaml --virtual-time", "try it without a model and without waiting"),
+            (
+                "run flow.json --input-file order.json --label customer=acme",
+                "read the input from a file, label the run",
+            ),
+            (
+                "run agents.yaml --model scripted:replies.yaml --virtual-time",
+                "try it without a model and without waiting",
+            ),
         ],
     ),
     ("check", &[("check flow.json playbook.yaml", "report all problems of two definitions")]),
@@ -36,7 +42,17 @@ const EXAMPLES: &[(&str, &[CommandExample])] = &[
     ),
     (
         "events",
-        &[("events last --follow", "follow the newest run until it ends"), ("events last --after 120 --utc", "the events after number 120, with full times")],
+        &[
+            ("events last --follow", "follow the newest run until it ends"),
+            ("events last --after 120 --utc", "the events after number 120, with full times"),
+        ],
+    ),
+    (
+        "logs",
+        &[
+            ("logs last --follow", "follow the output of the newest run"),
+            ("logs last 'pages[3].save'", "the output of one step of an iteration"),
+        ],
     ),
     ("resume", &[("resume last", "continue a paused or interrupted run")]),
     (
@@ -58,14 +74,32 @@ const EXAMPLES: &[(&str, &[CommandExample])] = &[
             ("approve last 'Each[1].Ask' --data @answer.json", "answer one of several requests"),
         ],
     ),
-    ("replay", &[("replay last", "rebuild the state and compare it with the journal"), ("replay last --to 40", "the state after 40 ticks")]),
+    (
+        "replay",
+        &[
+            ("replay last", "rebuild the state and compare it with the journal"),
+            ("replay last --to 40", "the state after 40 ticks"),
+        ],
+    ),
     (
         "graph",
-        &[("graph flow.json --format svg", "draw a definition"), ("graph --run last", "draw what has happened in a run")],
+        &[
+            ("graph flow.json --format svg", "draw a definition"),
+            ("graph --run last", "draw what has happened in a run"),
+        ],
     ),
-    ("serve", &[("serve", "serve on 127.0.0.1:7117"), ("serve --bind 0.0.0.0:7117 --host flows.example.org", "serve other machines")]),
+    (
+        "serve",
+        &[
+            ("serve", "serve on 127.0.0.1:7117"),
+            ("serve --bind 0.0.0.0:7117 --host flows.example.org", "serve other machines"),
+        ],
+    ),
     ("dev", &[("dev flows --open", "serve a folder while it is edited, and open the web UI")]),
-    ("register", &[("register flows --server http://127.0.0.1:7117 --token-file token", "register all definitions of a folder")]),
+    (
+        "register",
+        &[("register flows --server http://127.0.0.1:7117 --token-file token", "register all definitions of a folder")],
+    ),
     ("mock", &[("mock service.yaml --port 8090", "answer requests from a script")]),
     ("worker", &[("worker --server http://127.0.0.1:7117 --token-file token", "run jobs of a server on this machine")]),
     ("tools", &[("tools", "all tools"), ("tools http", "the inputs and results of one tool")]),
@@ -73,7 +107,10 @@ const EXAMPLES: &[(&str, &[CommandExample])] = &[
     ("explain", &[("explain WND-2001", "the cause of an error and its fix")]),
     ("limits", &[("limits", "all limits that are in force"), ("limits --json", "the same for a program")]),
     ("doctor", &[("doctor", "find stuck runs and damage")]),
-    ("clean", &[("clean --older-than 30d --dry-run", "show what would be removed"), ("clean --older-than 30d", "remove it")]),
+    (
+        "clean",
+        &[("clean --older-than 30d --dry-run", "show what would be removed"), ("clean --older-than 30d", "remove it")],
+    ),
     ("token", &[("token create ci --scope run,read", "create a token"), ("token list", "list all tokens")]),
     ("token create", &[("token create ci --scope run,read --expires 30d", "a token for 30 days")]),
     ("token list", &[("token list --json", "all tokens for a program")]),

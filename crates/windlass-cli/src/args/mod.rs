@@ -51,6 +51,8 @@ pub(crate) enum CliCommand {
     Iterations(IterationsArgs),
     /// Show the events of a run in order
     Events(EventsArgs),
+    /// Show the output of a run's programs and code, and the log lines of its workers
+    Logs(LogsArgs),
     /// Resume a run after a crash, an interruption or a pause
     Resume(ResumeArgs),
     /// Restart a run from a step or a loop iteration, as a new run
@@ -395,6 +397,23 @@ pub(crate) struct EventsArgs {
     /// Print the full time of each event, in UTC, instead of a line for each date
     #[arg(long)]
     pub utc: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct LogsArgs {
+    /// Run id, an unambiguous prefix of it, or `last`
+    pub run: String,
+    /// Path of a task, or of a step, loop or iteration around it, such as `pages[3]`
+    pub path: Option<String>,
+    /// Show lines after this position, as `--json` shows it
+    #[arg(long, default_value_t = 0, value_name = "POSITION")]
+    pub after: i64,
+    /// Maximum number of lines to show [default: all]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub limit: Option<usize>,
+    /// Follow new lines until the run ends
+    #[arg(long, short)]
+    pub follow: bool,
 }
 
 #[derive(ClapArgs)]

@@ -53,6 +53,7 @@ use crate::adapters::{DecoratorFactory, RunMailbox};
 use crate::codec;
 use crate::external_input::{InputGate, neutralize_references, secure_inputs};
 use crate::report::FinalReport;
+use crate::task_log::{LogWriter, TaskLogLimits};
 use crate::tool::Tools;
 use crate::workers::WorkerPool;
 
@@ -98,6 +99,8 @@ pub struct EngineOptions {
     pub max_buffered_events: usize,
     /// Creates the decorator of a run when the run is loaded into memory.
     pub decorators: Option<DecoratorFactory>,
+    /// Limits of the log lines of tasks.
+    pub log_limits: TaskLogLimits,
 }
 
 impl Default for EngineOptions {
@@ -117,6 +120,7 @@ impl Default for EngineOptions {
             gate: None,
             max_buffered_events: 2_000,
             decorators: None,
+            log_limits: TaskLogLimits::default(),
         }
     }
 }
@@ -167,6 +171,8 @@ pub(crate) struct EngineInner {
     decorators: Option<DecoratorFactory>,
     recovery: Mutex<RecoveryProgress>,
     pub counts: stats::EngineCounters,
+    /// Writes the log lines of tasks.
+    pub logs: Arc<LogWriter>,
 }
 
 /// A run that this engine is responsible for, in memory or not.
@@ -272,12 +278,15 @@ impl RuntimeEngine {
         let owner = EngineOwner::new(store.open_owner()?);
         let write: Arc<dyn Store> = store.clone();
         let writer = GroupWriter::with_limits(write, WriterLimits::default(), options.commit_hook)?;
+        let logs = Arc::new(LogWriter::new(store.clone(), options.log_limits));
+        let pool = WorkerPool::new(options.tools, options.max_job_concurrency).with_lease(options.lease);
         let inner = Arc::new(EngineInner {
             runtime: Handle::current(),
             store,
             writer: Arc::new(writer),
             owner,
-            pool: WorkerPool::new(options.tools, options.max_job_concurrency).with_lease(options.lease),
+            pool: pool.with_logs(logs.clone(), options.log_limits),
+            logs,
             languages: options.languages,
             limits: options.limits,
             evict_after: options.evict_after,

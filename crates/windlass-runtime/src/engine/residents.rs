@@ -103,6 +103,7 @@ impl EngineInner {
             parent,
             commit_here: self.commit_here,
             virtual_time,
+            logs: self.logs.clone(),
         };
         let decorator = self.decorators.as_ref().and_then(|make| make(&run, &program.plan.name));
         let RunImage { state, blobs, iterations } = image;

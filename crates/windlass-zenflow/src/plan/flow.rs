@@ -13,8 +13,7 @@ use super::agent::AgentStep;
 use super::coordinator::COORDINATOR;
 use super::planner::{DependencyRef, Planner, PromptContext, StepContext, step_retry, step_timeout, text_list};
 use crate::document::{
-    CallInput, DefinitionCall, FailureStrategy, FlowOptions, Include, OutputMode, StepScheduler, WorkflowDocument,
-    ZenflowStep,
+    DefinitionCall, FailureStrategy, FlowOptions, Include, OutputMode, StepScheduler, WorkflowDocument, ZenflowStep,
 };
 
 const BUDGET: &str = "raise the budget under x-windlass; a call reserves what its prompt may need and what is \
