@@ -266,11 +266,12 @@ fn a_waiting_loop_says_when_it_continues() {
 #[test]
 fn events_have_a_line_for_each_date() {
     let place = TestDir::new();
-    place.write("flow.json", counting(3, "PT20H"));
+    let definition = r#"{"actions": {"hold": {"type": "wait", "inputs": {"interval": "PT30H"}}}}"#;
+    place.write("flow.json", definition);
     place.windlass(&["run", "flow.json", "--id", "d1", "-q", "--virtual-time"]).exits(0);
     let shown = place.windlass(&["events", "d1"]);
     let dates: Vec<&str> = shown.exits(0).out.lines().filter(|line| line.ends_with(" (UTC)")).collect();
-    assert!(dates.len() >= 2 && dates.iter().all(|date| date.starts_with("20")), "{dates:?}");
+    assert!((2..=3).contains(&dates.len()) && dates.iter().all(|date| date.starts_with("20")), "{dates:?}");
     let full = place.windlass(&["events", "d1", "--utc", "--limit", "2"]);
     assert_eq!(full.exits(0).out.lines().count(), 2);
     full.has("T").has("Z  ");

@@ -1,6 +1,7 @@
 //! Command-line arguments.
 
 mod examples;
+mod listing;
 mod server;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub(crate) use examples::parse;
+pub(crate) use listing::*;
 pub(crate) use server::*;
 
 use crate::dialects;
@@ -162,17 +164,6 @@ pub(crate) struct RunArgs {
     pub testing: TestingArgs,
 }
 
-/// Parses a number of entries, which is at least 1.
-fn parse_count(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "expected a number, at least 1".to_owned())
-}
-
-/// Parses `NAME=VALUE`.
-fn parse_label(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, such as customer=acme")?;
-    Ok((name.trim().to_owned(), value.to_owned()))
-}
-
 /// Options for workflows of agents.
 #[derive(ClapArgs, Clone, Default)]
 #[command(next_help_heading = "Workflows of agents")]
@@ -324,9 +315,6 @@ pub(crate) struct CheckArgs {
     pub dialect: Option<String>,
 }
 
-/// Number of entries that a list shows without `--limit`.
-pub(crate) const DEFAULT_LIMIT: u32 = 20;
-
 #[derive(ClapArgs)]
 pub(crate) struct ListArgs {
     /// Show only runs with this status; several are separated by commas
@@ -397,23 +385,6 @@ pub(crate) struct EventsArgs {
     /// Print the full time of each event, in UTC, instead of a line for each date
     #[arg(long)]
     pub utc: bool,
-}
-
-#[derive(ClapArgs)]
-pub(crate) struct LogsArgs {
-    /// Run id, an unambiguous prefix of it, or `last`
-    pub run: String,
-    /// Path of a task, or of a step, loop or iteration around it, such as `pages[3]`
-    pub path: Option<String>,
-    /// Show lines after this position, as `--json` shows it
-    #[arg(long, default_value_t = 0, value_name = "POSITION")]
-    pub after: i64,
-    /// Maximum number of lines to show [default: all]
-    #[arg(long, value_name = "N", value_parser = parse_count)]
-    pub limit: Option<usize>,
-    /// Follow new lines until the run ends
-    #[arg(long, short)]
-    pub follow: bool,
 }
 
 #[derive(ClapArgs)]

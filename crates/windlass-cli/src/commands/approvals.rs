@@ -114,7 +114,7 @@ fn several_open(global: &GlobalArgs, row: &RunRow, open: &[Approval], name: Opti
     };
     let message =
         format!("run `{}` has {}; name the one to answer", row.run, text::pluralize(open.len() as u64, "open request"));
-    CliFailure::usage(message).hint(format!("\n  {}{more}", lines.join("\n  ")))
+    CliFailure::usage(message).hint(format!("one of\n  {}{more}", lines.join("\n  ")))
 }
 
 /// Returns the flag of an answer as the schema asks for it: its first required property, or the whole answer.
