@@ -53,6 +53,10 @@ class Worker:
                 self.beat()  # the lease is renewed or lost; a server that has just started may not know yet
                 time.sleep(0.2)
 
+    def log(self, text, stream="log"):
+        """Stores lines for people: `windlass logs RUN` and the web UI show them."""
+        self.report("log", lines=[{"text": str(text), "stream": stream}])
+
     def do(self, job):
         job["stop"], self.job = threading.Event(), job
         try:
@@ -78,6 +82,7 @@ class Worker:
 
 def count(worker, task):
     """The tool `count`: counts up to a number and reports its progress."""
+    worker.log("counting to %d" % task["to"])
     for number in range(1, task["to"] + 1):
         worker.report("progress", data={"counted": number, "key": worker.job["idempotency_key"]})
         if worker.job["stop"].wait(worker.args.pause):

@@ -154,6 +154,7 @@ fn append(times: u64) {
         parent: None,
         cancel_request_id: None,
         options: Vec::new(),
+        labels: Default::default(),
     };
     let run: Arc<str> = "work".into();
     let mut batch = RunBatch { run: run.clone(), owner_epoch: 1, create: Some(create), ..RunBatch::default() };

@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use windlass_core::Event;
-use windlass_runtime::{EngineOptions, FinalReport, RunHandle, RuntimeEngine, RuntimeError};
+use windlass_runtime::{EngineOptions, FinalReport, RunHandle, RuntimeEngine, RuntimeError, TaskLogLimits};
 use windlass_store::{CommitHook, CommitMoment, CommitPoint, Store};
 use windlass_store_sqlite::{SqliteOptions, SyncMode};
 
@@ -54,6 +54,7 @@ pub(crate) fn engine(
         gate: Some(Arc::new(crate::secrets::sealer(settings).lenient())),
         commit_here: true,
         commit_hook: commit_hook(testing)?,
+        log_limits: TaskLogLimits::from_limits(&settings.process_limits),
         ..EngineOptions::default()
     };
     Ok(RuntimeEngine::new(store.clone(), options)?)

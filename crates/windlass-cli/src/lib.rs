@@ -44,14 +44,13 @@ mod worker;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
 
 use failure::CliExit;
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    let parsed = match args::CliArgs::try_parse() {
+    let parsed = match args::parse() {
         Ok(parsed) => parsed,
         Err(error) => return report_usage_error(&error),
     };

@@ -85,9 +85,18 @@ fn no_such_run(run_ref: &str, others: &[Arc<str>]) -> CliFailure {
 pub(crate) fn each_run(
     store: &dyn Store,
     filter: &RunFilter,
+    visit: impl FnMut(RunRow) -> bool,
+) -> Result<(), CliFailure> {
+    each_run_before(store, filter, None, visit)
+}
+
+/// Visits the runs before the one with this number in the same way.
+pub(crate) fn each_run_before(
+    store: &dyn Store,
+    filter: &RunFilter,
+    mut before: Option<i64>,
     mut visit: impl FnMut(RunRow) -> bool,
 ) -> Result<(), CliFailure> {
-    let mut before = None;
     loop {
         let page = StoreScan::runs(store, filter, before, PAGE_ROWS)?;
         let full = page.len() == PAGE_ROWS as usize;

@@ -77,7 +77,9 @@ fn users_answer_from_any_process() {
     let open = place.json(&["approvals", "--json"]);
     assert_eq!((&open[0]["title"], &open[0]["path"]), (&"Go on with a?".into(), &"Each[0].Ask".into()));
     place.windlass(&["approvals", "a1"]).exits(0).has("Each[1].Ask").has("Go on with b?");
-    place.windlass(&["approve", "a1", "--set", "approved=true"]).exits(3).has("is ambiguous").has("`Each[0].Ask`");
+    let several = place.windlass(&["approve", "a1", "--set", "approved=true"]);
+    several.exits(3).has("run `a1` has 2 open requests").has("Each[0].Ask  Go on with a?");
+    several.has("windlass approve a1 'Each[1].Ask' --set approved=true");
     place.windlass(&["approve", "a1", "Each[7].Ask"]).exits(3).has("does not ask for `Each[7].Ask`");
     let wrong = place.windlass(&["approve", "a1", "Each[0].Ask", "--data", r#"{"approved": "yes"}"#]);
     wrong.exits(3).has("/approved").has("boolean");

@@ -126,7 +126,7 @@ fn runs_are_listed_newest_first() {
     assert_eq!(ids(&["list", "--json"]), ["l3", "l2", "l1"]);
     assert_eq!(ids(&["list", "--json", "--limit", "1"]), ["l3"]);
     assert_eq!(ids(&["list", "--json", "--all", "--status", "failed"]), ["l2"]);
-    place.windlass(&["list"]).exits(0).has("RUN  DEFINITION  STATUS").has("l2   bad         failed");
+    place.windlass(&["list"]).exits(0).has("RUN  DEFINITION  STATUS").has("l2   bad         failed").has(" ago");
     place.windlass(&["list", "--status", "faild"]).exits(3).has("did you mean `failed`");
     place.windlass(&["doctor", "--json"]).exits(0);
 }

@@ -18,6 +18,7 @@ mod graph;
 mod history;
 mod interrupted;
 mod models;
+mod output;
 mod pages;
 mod playbooks;
 mod projects;

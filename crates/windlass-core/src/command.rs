@@ -177,4 +177,17 @@ pub struct IterationRecord {
     /// kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Value>,
+    /// The verdict of the loop's judge on the iteration, if it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<IterationVerdict>,
+}
+
+/// The verdict of a judge on an iteration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IterationVerdict {
+    /// Whether the loop is done. None: the judge gave no verdict.
+    pub done: Option<bool>,
+    /// The reason that the judge gave, or the reason why there is no verdict. A long reason is truncated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
 }

@@ -15,6 +15,7 @@ mod outcome;
 pub mod plan;
 mod program;
 mod reduce;
+mod run_label;
 mod signal_delivery;
 pub mod state;
 mod status;
@@ -22,7 +23,9 @@ mod tick;
 mod values;
 mod view;
 
-pub use command::{Command, EffectKey, IterationRecord, Job, PreviousAttempts, ResumeData, RunResult};
+pub use command::{
+    Command, EffectKey, IterationRecord, IterationVerdict, Job, PreviousAttempts, ResumeData, RunResult,
+};
 pub use event::{
     Event, EventDoc, EventError, EventKind, FieldDoc, FieldShape, IdleReason, LoopEventLimits, LoopStats, ObjectShape,
     PatchScope, PermissionDecision, StepCounts, TaskResult, TaskStatus,
@@ -35,8 +38,10 @@ pub use outcome::{
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{
     Admission, AdmissionError, ImpossibleTick, ObservedFailure, ObservedFailures, PartialTick, Reduced, ReducerFault,
-    ReplayPoint, ReplayWatch, TickOutput, TriggerDelivery, UnmetCondition, admit, redacted_value, reduce,
+    ReplayPoint, ReplayWatch, TickOutput, TriggerDelivery, UnmetCondition, admit, definition_labels, redacted_value,
+    reduce,
 };
+pub use run_label::{label_name_problem, label_text, label_value_problem};
 pub use signal_delivery::{SignalDelivery, predict_delivery};
 pub use state::State;
 pub use status::{Status, StatusSet};

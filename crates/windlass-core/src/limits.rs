@@ -75,6 +75,8 @@ limits! {
     max_history_item_bytes: usize = 128,
     /// History: maximum size of an item that is retained with a failed iteration.
     max_history_failed_item_bytes: usize = 4_096,
+    /// History: characters of a judge's reason that are retained with an iteration.
+    max_history_reason_chars: usize = 1_000,
     /// Signals of one name that are buffered until a node waits for them; further signals are dropped.
     max_buffered_signals: usize = 1_000,
     /// The same limit for a run of Rust steps, whose senders receive a confirmation that an event is accepted.
@@ -114,6 +116,12 @@ limits! {
     max_definition_actions: usize = 500,
     /// Triggers of a definition.
     max_definition_triggers: usize = 10,
+    /// Labels of one run.
+    max_run_labels: usize = 32,
+    /// Characters of the name of a run's label.
+    max_label_name_chars: usize = 64,
+    /// Characters of the value of a run's label.
+    max_label_value_chars: usize = 256,
     /// Steps in one list of a zenflow workflow.
     max_steps_zenflow: usize = 100,
     /// Nesting depth of zenflow workflows that include each other.
@@ -209,6 +217,13 @@ limits! {
     max_sql_lock_wait: Duration = Duration::from_secs(5),
     /// Bytes kept of each output stream (standard output and standard error) of a program that `shell` runs.
     max_shell_output_bytes: usize = 1_048_576,
+    /// Bytes of log lines that are stored of one attempt of a task: output of programs and code, and a worker's own
+    /// lines. Further lines are counted.
+    max_log_attempt_bytes: usize = 262_144,
+    /// Bytes of one log line; a longer line is truncated.
+    max_log_line_bytes: usize = 8_192,
+    /// Bytes of log lines that are stored of one run; the oldest lines are removed first, and counted.
+    max_log_run_bytes: u64 = 16_777_216,
     /// Concurrent Python interpreters; further calls wait. 0: one per core of the machine.
     max_python_interpreters: usize = 0,
     /// Characters kept of the printed output of Python code.

@@ -31,6 +31,8 @@ pub struct FrameView {
     pub looping: Option<LoopView>,
     /// Resources used so far by the jobs inside, if the node meters them; else null.
     pub usage: Value,
+    /// The time at which it continues by itself: the next iteration of a loop, a retry, or the end of a wait.
+    pub due: Option<Timestamp>,
     /// The form it shows to people, with the name of the signal that answers it.
     pub open_form: Option<(Arc<str>, Box<ApprovalForm>)>,
     /// The live nodes inside it.
@@ -98,6 +100,7 @@ fn views(
         iteration,
         iteration_path,
         looping: loop_view(program, frame).or_else(|| hidden_loop(program, state, frame)),
+        due: due(program, state, id, inner),
         usage: frame.account.as_ref().map_or(Value::Null, |account| usage_value(&account.usage)),
         open_form: match &frame.body {
             FrameBody::Wait(WaitFrame::Signal { name, form: Some(form), .. }) => Some((name.clone(), form.clone())),
@@ -105,6 +108,15 @@ fn views(
         },
         children: children.collect(),
     }]
+}
+
+/// Returns the time at which a frame continues by itself. Hidden nodes inside it count as part of it.
+fn due(program: &Program, state: &State, id: FrameId, inner: &ChildrenByParent) -> Option<Timestamp> {
+    let frame = state.frames.get(id)?;
+    let own = frame.alarm.filter(|_| frame.closing.is_none()).map(|(at, _)| at);
+    let is_hidden = |child: FrameId| state.frames.get(child).is_some_and(|frame| program.node(frame.node).hidden);
+    let hidden = inner.get(&id).into_iter().flatten().map(|(_, child)| *child).filter(|child| is_hidden(*child));
+    own.into_iter().chain(hidden.filter_map(|child| due(program, state, child, inner))).min()
 }
 
 fn activity(frame: &Frame) -> &'static str {

@@ -19,6 +19,7 @@ mod compiler;
 mod context;
 mod files;
 mod inputs;
+mod labels;
 mod parsed_source;
 mod registered_names;
 mod registry;
@@ -35,6 +36,7 @@ pub use compiler::{DiagnosticSink, add_expression, finish, parse_limits, source_
 pub use context::{CompileContext, DialectOptions};
 pub use files::{DiskFiles, FileReadProblem, FileReader, NoFiles};
 pub use inputs::{InputWarning, unused_inputs, written_expressions};
+pub use labels::{LabelProblemCodes, label_entries};
 pub use parsed_source::{ParsedSource, ParsedTree};
 pub use registered_names::RegisteredNames;
 pub use registry::{DialectRegistry, UNKNOWN_DIALECT};

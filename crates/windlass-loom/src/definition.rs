@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{ExprId, Node as PlanNode, NodeId, NodeKind};
-use windlass_dialect::{DiagnosticSink, source_span};
+use windlass_dialect::{DiagnosticSink, LabelProblemCodes, label_entries, source_span};
 use windlass_syntax::{ObjectReader, Span, SyntaxNode, expect_text, to_value};
 use windlass_value::{Map, Value};
 
 use crate::codes;
 use crate::compiler::{LoomCompiler, new_graph};
 use crate::graph::StartOrder;
-use crate::scopes::{ActionPosition, RUN};
+use crate::scopes::{ActionPosition, RUN, TRIGGER};
 use crate::types;
+
+const LABELS: LabelProblemCodes = LabelProblemCodes { bad_value: codes::BAD_VALUE, over_limit: codes::OVER_LIMIT };
 
 /// The layout of a file.
 enum Layout<'a> {
@@ -128,6 +130,9 @@ impl LoomCompiler<'_> {
             metadata.insert("kind", to_value(kind));
         }
         self.plan.metadata = Value::map(metadata);
+        if let Some(node) = object.take("x-windlass") {
+            self.extensions(node);
+        }
         match object.take("actions") {
             Some(actions) => self.root(actions),
             None => {
@@ -139,6 +144,19 @@ impl LoomCompiler<'_> {
             self.plan.outputs = self.outputs(outputs);
         }
         object.finish(codes::UNKNOWN_KEY, "a definition", &mut self.diagnostics);
+    }
+
+    /// Reads `x-windlass`, this engine's extensions of the format. Labels see the delivery and parameters; there is no
+    /// run yet.
+    fn extensions(&mut self, node: &SyntaxNode) {
+        let Some(mut object) = ObjectReader::read_exact(node, "`x-windlass`", &mut self.diagnostics) else { return };
+        let labels = object.take("labels");
+        object.finish(codes::UNKNOWN_KEY, "`x-windlass`", &mut self.diagnostics);
+        let Some(labels) = labels else { return };
+        for (name, value) in label_entries(labels, self.limits(), LABELS, &mut self.diagnostics) {
+            let computed = self.value(value, TRIGGER);
+            self.plan.labels.push((name, computed));
+        }
     }
 
     fn root(&mut self, actions: &SyntaxNode) {

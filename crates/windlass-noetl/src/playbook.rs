@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use windlass_core::plan::{Net, NetEnd, Node as PlanNode, NodeKind, Parameter, Place, VariableKind};
-use windlass_dialect::{DiagnosticSink, source_span};
+use windlass_dialect::{DiagnosticSink, LabelProblemCodes, label_entries, source_span};
 use windlass_syntax::{
     Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, expect_list, expect_text, to_value,
 };
@@ -33,6 +33,8 @@ const TRIGGERS: TriggerProblemCodes = TriggerProblemCodes {
     conflict: codes::CONFLICT,
     over_limit: codes::OVER_LIMIT,
 };
+
+const LABELS: LabelProblemCodes = LabelProblemCodes { bad_value: codes::BAD_VALUE, over_limit: codes::OVER_LIMIT };
 
 /// The contents of `executor`.
 #[derive(Default)]
@@ -85,8 +87,19 @@ impl<'a> NoetlCompiler<'a> {
     fn extensions(&mut self, node: &SyntaxNode) {
         let Some(mut object) = ObjectReader::read_exact(node, "`x-windlass`", &mut self.diagnostics) else { return };
         let triggers = TriggerExtension { schedule: object.take("schedule"), webhook: object.take("webhook") };
+        if let Some(node) = object.take("labels") {
+            self.labels(node);
+        }
         object.finish(codes::UNKNOWN_KEY, "`x-windlass`", &mut self.diagnostics);
         self.plan.triggers = triggers.triggers(&self.options.limits, TRIGGERS, &mut self.diagnostics);
+    }
+
+    /// Compiles the labels of runs. They are computed when a run is created, like the defaults of the workload.
+    fn labels(&mut self, node: &SyntaxNode) {
+        for (name, value) in label_entries(node, &self.options.limits, LABELS, &mut self.diagnostics) {
+            let computed = self.at_start(value);
+            self.plan.labels.push((name, computed));
+        }
     }
 
     fn versions(&mut self, object: &mut ObjectReader) {

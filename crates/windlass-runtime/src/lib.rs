@@ -21,6 +21,7 @@ mod recovery;
 mod references;
 mod report;
 mod reused_results;
+mod task_log;
 mod tool;
 mod workers;
 
@@ -42,5 +43,7 @@ pub use external_input::{
 };
 pub use recovery::{RunImage, load, new_state, replay_from, resolve, resolve_up_to, snapshot_progress};
 pub use report::{FinalReport, StepReport, completed_steps, error_value};
+pub use task_log::{LogSink, LogWriter, TaskLog, TaskLogLimits};
 pub use tool::{CallerDefinition, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
+pub use windlass_store::LogStream;
 pub use workers::{RemoteLease, RunWorkers, WorkerPool};

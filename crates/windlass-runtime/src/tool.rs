@@ -11,6 +11,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, EventKind, PreviousAttempts, ResumeData, TaskOutcome, TickKind};
 use windlass_value::{Duration, Timestamp, Value};
 
+use crate::task_log::TaskLog;
 use crate::workers::RemoteLease;
 
 /// An operation that a task can call. It gets plain values, never text to be executed, and returns one outcome.
@@ -90,6 +91,8 @@ pub struct ToolCall {
     pub cancelled: CancelToken,
     /// Publishes events while the tool is running.
     pub publish: EventPublisher,
+    /// Stores log lines while the tool is running. They are for people, and no part of the run's history.
+    pub log: TaskLog,
     /// For a remote tool: its lease on the job.
     pub remote_lease: Option<RemoteLease>,
 }
@@ -183,6 +186,7 @@ impl ToolCall {
             tried: None,
             cancelled: CancelToken::uncancelled(),
             publish: EventPublisher::disconnected(),
+            log: TaskLog::disconnected(),
             remote_lease: None,
         }
     }

@@ -19,6 +19,7 @@ use windlass_value::{Duration, Value};
 use crate::adapter::FinalizedJob;
 use crate::codec;
 use crate::reused_results::ReusedResults;
+use crate::task_log::{LogSink, TaskLog, TaskLogLimits};
 use crate::tool::{CallerDefinition, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
 
 /// The default time after which a silent worker loses its lease and its task is handed to another worker.
@@ -34,6 +35,8 @@ pub struct WorkerPool {
     slots: Arc<Semaphore>,
     max_concurrency: usize,
     lease: std::time::Duration,
+    /// The receiver of log lines.
+    logs: Option<(Arc<dyn LogSink>, TaskLogLimits)>,
 }
 
 impl WorkerPool {
@@ -44,6 +47,20 @@ impl WorkerPool {
             slots: Arc::new(Semaphore::new(max_job_concurrency)),
             max_concurrency: max_job_concurrency,
             lease: DEFAULT_LEASE,
+            logs: None,
+        }
+    }
+
+    /// Sets the receiver of log lines. Without it they are discarded.
+    #[must_use]
+    pub(crate) fn with_logs(self, sink: Arc<dyn LogSink>, limits: TaskLogLimits) -> WorkerPool {
+        WorkerPool { logs: Some((sink, limits)), ..self }
+    }
+
+    fn task_log(&self, run: &Arc<str>, path: &Arc<str>, attempt: u32) -> TaskLog {
+        match &self.logs {
+            Some((sink, limits)) => TaskLog::new(sink.clone(), (run.clone(), path.clone(), attempt), *limits),
+            None => TaskLog::disconnected(),
         }
     }
 
@@ -166,6 +183,7 @@ impl RunWorkers {
             tool = &*job.tool
         );
         let cancelled = CancelToken::uncancelled();
+        let log = self.pool.task_log(&self.run, &job.key.path, job.attempt);
         let call = ToolCall {
             tool: job.tool,
             definition: self.definition.clone(),
@@ -185,6 +203,7 @@ impl RunWorkers {
             resumed: job.resumed,
             tried: job.previous_attempts,
             publish: EventPublisher::new(&self.reports, number, lease_epoch),
+            log,
             remote_lease: None,
         };
         if tool.runs_remotely(&call) {

@@ -208,6 +208,7 @@ fn creation(store: &MemoryStore, like: &str, plan: windlass_value::BlobHash) -> 
         parent: None,
         cancel_request_id: None,
         options: like.options,
+        labels: Default::default(),
     };
     let status = windlass_store::StatusChange { status: RunStatus::Running, at: like.changed_at, result: None };
     RunBatch { owner_epoch: 1, create: Some(new), status: Some(status), ..RunBatch::default() }

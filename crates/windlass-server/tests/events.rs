@@ -204,6 +204,7 @@ async fn the_death_of_a_process_is_a_change_of_its_runs() {
         parent: None,
         cancel_request_id: None,
         options: Vec::new(),
+        labels: Default::default(),
     };
     let status = windlass_store::RunStatus::Running;
     let status = windlass_store::StatusChange { status, at: windlass_value::Timestamp(1), result: None };

@@ -98,6 +98,7 @@ fn write_run_with_iterations(store: &dyn Store, iterations: u64) {
         parent: None,
         cancel_request_id: None,
         options: Vec::new(),
+        labels: Default::default(),
     };
     let record = |index: u64| IterationRecord {
         loop_path: "".into(),
@@ -110,6 +111,7 @@ fn write_run_with_iterations(store: &dyn Store, iterations: u64) {
         error: None,
         reason: None,
         item: None,
+        verdict: None,
     };
     let row = |first: u64, last: u64, failed: bool| IterationRow {
         loop_path: "sync".into(),

@@ -276,3 +276,35 @@ async fn a_run_without_a_live_process_is_interrupted() {
     let again = world.post("/api/v1/runs", json!({ "definition": "held", "id": "r0" })).await;
     again.expect_status(409);
 }
+
+#[tokio::test]
+async fn runs_have_labels() {
+    let world = World::new();
+    world.register(HELLO).await;
+    for (id, customer, env) in [("one", "acme", "prod"), ("two", "acme", "a,b"), ("three", "other", "prod")] {
+        let body = json!({"definition": "hello", "id": id, "wait_ms": 10_000,
+            "labels": {"customer": customer, "env": env}});
+        let ended = world.post("/api/v1/runs", body).await.expect_status(200);
+        assert_eq!(ended["labels"], json!({"customer": customer, "env": env}));
+    }
+    let ids = |page: Json| -> Vec<String> {
+        let items = page["items"].as_array().expect("items").clone();
+        items.iter().map(|one| one["run"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let table: [(&str, &[&str]); 5] = [
+        ("label=customer=acme", &["two", "one"]),
+        ("label=customer=acme,env=prod", &["one"]),
+        ("label=env=a,b", &["two"]),
+        ("label=customer=none", &[]),
+        ("label=customer=acme&search=hell&status=succeeded", &["two", "one"]),
+    ];
+    for (query, expected) in table {
+        assert_eq!(ids(world.get(&format!("/api/v1/runs?{query}")).await.expect_status(200)), expected, "{query}");
+    }
+    let counts = world.get("/api/v1/runs/counts?label=customer=acme").await.expect_status(200);
+    assert_eq!(counts["items"], json!([{"status": "succeeded", "runs": 2, "more": false}]));
+    world.get("/api/v1/runs?label=acme").await.expect_status(400);
+    let wrong = json!({"definition": "hello", "labels": {"a b": "1"}});
+    let refused = world.post("/api/v1/runs", wrong).await.expect_status(422);
+    assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("name of a label")), "{refused}");
+}

@@ -127,6 +127,7 @@ fn new_run(run: Arc<str>) -> RunBatch {
         parent: None,
         cancel_request_id: None,
         options: Vec::new(),
+        labels: Default::default(),
     };
     RunBatch { run, owner_epoch: 1, create: Some(create), ..RunBatch::default() }
 }

@@ -100,7 +100,7 @@ fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> Sqli
     )?;
     let (run, change) = (&batch.run, batch.status.as_ref());
     let result = change.and_then(|change| change.result.as_ref());
-    Ok(insert.insert(params![
+    let number = insert.insert(params![
         run,
         new.plan.0,
         new.definition,
@@ -117,7 +117,12 @@ fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> Sqli
         result.map(|result| result_checksum(run, result)),
         RUN_FORMAT,
         new.execution_id,
-    ])?)
+    ])?;
+    for (name, value) in &new.labels {
+        let mut insert = transaction.prepare_cached("INSERT INTO run_labels (run, name, value) VALUES (?1, ?2, ?3)")?;
+        insert.execute(params![number, name, value])?;
+    }
+    Ok(number)
 }
 
 /// Writes one run within a transaction.

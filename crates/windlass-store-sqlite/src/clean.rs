@@ -76,6 +76,7 @@ const SIZE: &str = concat!(
          (SELECT coalesce(sum(length(body)), 0) FROM journal WHERE run IN (SELECT number FROM tree)) +
          (SELECT coalesce(sum(length(body)), 0) FROM snapshots WHERE run IN (SELECT number FROM tree)) +
          (SELECT coalesce(sum(length(body)), 0) FROM iterations WHERE run IN (SELECT number FROM tree)) +
+         (SELECT coalesce(sum(bytes), 0) FROM log_totals WHERE run IN (SELECT number FROM tree)) +
          (SELECT coalesce(sum(length(body)), 0) FROM blobs
           WHERE hash IN (SELECT hash FROM blob_runs WHERE run IN (SELECT number FROM tree))
               AND NOT EXISTS (SELECT 1 FROM blob_runs
@@ -154,6 +155,8 @@ fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mu
 fn detach_run(transaction: &Transaction<'_>, number: i64, id: &str) -> SqliteResult<usize> {
     let mut rows = transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
+    rows += transaction.prepare_cached("DELETE FROM log_totals WHERE run = ?1")?.execute([number])?;
+    rows += transaction.prepare_cached("DELETE FROM run_labels WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM inbox WHERE run = ?1")?.execute([id])?;
     transaction.prepare_cached("INSERT INTO removed_runs (number) VALUES (?1)")?.execute([number])?;
     Ok(rows)
@@ -191,7 +194,7 @@ impl Sweeper<'_> {
 
     /// Frees the rows of a run. A long row may span thousands of pages, so the byte budget is checked after each row.
     fn free_rows(&mut self, number: i64) -> SqliteResult<()> {
-        const TABLES: [(&str, &str); 3] = [
+        const TABLES: [(&str, &str); 4] = [
             (
                 "SELECT position FROM journal WHERE run = ?1 LIMIT 1",
                 "DELETE FROM journal WHERE position = ?1 RETURNING length(body)",
@@ -203,6 +206,10 @@ impl Sweeper<'_> {
             (
                 "SELECT rowid FROM iterations WHERE run = ?1 LIMIT 1",
                 "DELETE FROM iterations WHERE rowid = ?1 RETURNING length(body)",
+            ),
+            (
+                "SELECT position FROM logs WHERE run = ?1 LIMIT 1",
+                "DELETE FROM logs WHERE position = ?1 RETURNING length(CAST(text AS BLOB))",
             ),
         ];
         for (select, delete) in TABLES {

@@ -5,6 +5,7 @@
 mod append;
 mod clean;
 mod error;
+mod logs;
 mod open;
 mod owners;
 mod read;
@@ -101,6 +102,25 @@ impl SqliteStore {
     /// Runs one write transaction that is rolled back if `work` returns `false`.
     fn write_if(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<bool>) -> Result<bool, StoreError> {
         self.transact(|transaction| work(transaction).map(|whether| (whether, whether)))
+    }
+
+    /// Runs one write transaction whose commit is not synced. It survives the death of the process, and is durable with
+    /// the next synced commit.
+    fn write_unsynced<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
+        self.refuse_if_stopped()?;
+        let mut connection = self.writer.enter()?;
+        self.refuse_if_stopped()?;
+        let attempt = |connection: &mut Connection| {
+            // In WAL mode NORMAL syncs only checkpoints; the database stays consistent.
+            open::set_synchronous(connection, "NORMAL")?;
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let outcome = work(&transaction)?;
+            transaction.commit()?;
+            Ok(outcome)
+        };
+        let outcome = attempt(&mut connection);
+        let restored = open::set_synchronous(&connection, self.options.durability.as_pragma());
+        self.stop_on_io_error(outcome.and_then(|outcome| restored.map(|()| outcome)))
     }
 
     fn transact<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<(T, bool)>) -> Result<T, StoreError> {

@@ -22,6 +22,16 @@ pub enum SyncMode {
     Off,
 }
 
+impl SyncMode {
+    /// Returns the value of `PRAGMA synchronous`.
+    pub(crate) fn as_pragma(self) -> &'static str {
+        match self {
+            SyncMode::Full => "FULL",
+            SyncMode::Off => "OFF",
+        }
+    }
+}
+
 /// Options of a store. The default is durable, waits 10 seconds for other processes and does not bound the file.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
@@ -90,17 +100,18 @@ fn connect(file: &Path, flags: OpenFlags, options: &SqliteOptions) -> SqliteResu
     Ok(connection)
 }
 
+/// Sets when commits of a connection are synced.
+pub(crate) fn set_synchronous(connection: &Connection, mode: &str) -> SqliteResult<()> {
+    Ok(connection.pragma_update(None, "synchronous", mode)?)
+}
+
 fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -> SqliteResult<Connection> {
     check_format(&connection, file)?;
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
         return Err(damaged(format!("{} cannot keep a write-ahead log (mode {mode}).", file.display()), file).into());
     }
-    let synchronous = match options.durability {
-        SyncMode::Full => "FULL",
-        SyncMode::Off => "OFF",
-    };
-    connection.pragma_update(None, "synchronous", synchronous)?;
+    set_synchronous(&connection, options.durability.as_pragma())?;
     connection.pragma_update(None, "foreign_keys", false)?;
     // Query plans do not depend on bound values, so a statement is prepared once and not again with every new number.
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use rusqlite::Row;
 use windlass_store::backend::{checksum, damaged_blob_message, record_checksum};
 use windlass_store::{
-    InboxRow, IterationOutcome, IterationRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow,
-    WaitRow,
+    InboxRow, IterationOutcome, IterationRow, JournalRow, OpenWait, PlanRow, RecordRow, RunLabels, RunRow, RunStatus,
+    SnapshotRow, WaitRow,
 };
-use windlass_value::{BlobHash, Timestamp};
+use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::error::{SqliteResult, damaged, damaged_row};
 
@@ -18,7 +18,7 @@ pub(crate) const RUN_COLUMNS: &str =
     "number, id, plan, definition, dialect, status, owner, owner_epoch, created_at, changed_at, timer, parent, options,
      options_checksum, result, result_checksum,
      (SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), format, previous_owner,
-     execution_id";
+     (SELECT json_group_object(name, value) FROM run_labels WHERE run = runs.number), execution_id";
 /// SQL expression for the number of ticks of a run.
 macro_rules! ticks {
     () => {
@@ -55,7 +55,7 @@ pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> SqliteResult<RunRow> {
     Ok(RunRow {
         number,
         run: id,
-        execution_id: row.get(19)?,
+        execution_id: row.get(20)?,
         plan: BlobHash(row.get(2)?),
         definition: row.get(3)?,
         dialect: row.get(4)?,
@@ -71,7 +71,18 @@ pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> SqliteResult<RunRow> {
         ticks: row.get::<_, Option<u64>>(16)?.unwrap_or(0),
         format: row.get(17)?,
         previous_owner: row.get(18)?,
+        labels: run_labels(&row.get::<_, String>(19)?, number, file)?,
     })
+}
+
+/// Decodes the labels of a run, which a query returns as a JSON object of texts.
+fn run_labels(json: &str, number: i64, file: &Path) -> SqliteResult<RunLabels> {
+    if json == "{}" {
+        return Ok(RunLabels::new());
+    }
+    let parsed = windlass_value::parse_json(json).map_err(|_| damaged_row("run_labels", number, file))?;
+    let text = |(name, value): (&Arc<str>, &Value)| Some((name.to_string(), value.as_str()?.to_owned()));
+    Ok(parsed.as_map().into_iter().flat_map(|map| map.iter()).filter_map(text).collect())
 }
 
 pub(crate) fn journal_row(row: &Row<'_>, file: &Path) -> SqliteResult<JournalRow> {

@@ -133,6 +133,8 @@ struct RunQuery {
     parameters: Vec<Value>,
     /// The index that has the order of the page and the fewest rows that do not match.
     index: &'static str,
+    /// The first label of the filter: its rows select the runs, instead of an index of `runs`.
+    label: Option<String>,
 }
 
 impl RunQuery {
@@ -145,7 +147,9 @@ impl RunQuery {
             RunFilter { search: None, dialect: None, since: None, until: None, parent: Some(_), .. } => "runs_top",
             _ => "runs_scan",
         };
-        let mut query = RunQuery { conditions: vec!["number < ?1".to_owned()], parameters: Vec::new(), index };
+        let mut query =
+            RunQuery { conditions: vec!["number < ?1".to_owned()], parameters: Vec::new(), index, label: None };
+        filter.labels.iter().for_each(|(name, value)| query.and_label(name, value));
         if let Some(status) = status {
             query.and("status = ?", status.as_str().to_owned());
         }
@@ -189,6 +193,19 @@ impl RunQuery {
         self.and(&format!("(status <> 'running' OR {is_among} {test})"), format!(",{},", owners.join(",")));
     }
 
+    fn and_label(&mut self, name: &str, value: &str) {
+        let first = self.parameters.len() + 3;
+        self.parameters.extend([Value::from(name.to_owned()), Value::from(value.to_owned())]);
+        let is_label = format!("name = ?{first} AND value = ?{}", first + 1);
+        match self.label {
+            None => self.label = Some(is_label),
+            Some(_) => {
+                let exists = format!("EXISTS (SELECT 1 FROM run_labels WHERE run = number AND {is_label})");
+                self.conditions.push(exists);
+            }
+        }
+    }
+
     /// Adds a condition. Each question mark in it stands for the value.
     fn and(&mut self, condition: &str, value: impl Into<Value>) {
         self.parameters.push(value.into());
@@ -205,6 +222,16 @@ impl RunQuery {
             ("runs_definition", "definition ="),
             ("runs_status", "status ="),
         ];
+        if let Some(is_label) = &self.label {
+            let all = self.conditions.join(" AND ");
+            return format!(
+                "SELECT status, count(*), coalesce(sum(fits), 0)
+                 FROM (SELECT status, ({all}) AS fits FROM run_labels AS label
+                       CROSS JOIN runs ON runs.number = label.run
+                       WHERE {is_label} ORDER BY label.run DESC LIMIT ?2)
+                 GROUP BY status"
+            );
+        }
         let condition_with = |leading: &str| self.conditions.iter().find(|condition| condition.starts_with(leading));
         let found = indexes.into_iter().find_map(|(index, leading)| Some((index, condition_with(leading)?.as_str())));
         let (index, leading) = found.unwrap_or(("runs_scan", "TRUE"));
@@ -219,6 +246,12 @@ impl RunQuery {
 
     fn sql(&self) -> String {
         let (index, conditions) = (self.index, self.conditions.join(" AND "));
+        if let Some(is_label) = &self.label {
+            return format!(
+                "SELECT number FROM run_labels AS label CROSS JOIN runs ON runs.number = label.run
+                 WHERE {is_label} AND label.run < ?1 AND {conditions} ORDER BY label.run DESC LIMIT ?2"
+            );
+        }
         format!("SELECT number FROM runs INDEXED BY {index} WHERE {conditions} ORDER BY number DESC LIMIT ?2")
     }
 }

@@ -9,8 +9,8 @@ pub(crate) const APPLICATION_ID: i64 = 0x5769_6E64;
 /// statuses and new meanings of columns. Programs refuse stores of a higher version, so a store must be upgraded
 /// only while no other process has it open.
 ///
-/// Version 1 was never released, so nothing reads it.
-pub(crate) const FORMAT_VERSION: i64 = 2;
+/// Versions 1 and 2 were never released, so nothing reads them.
+pub(crate) const FORMAT_VERSION: i64 = 3;
 
 /// SQL condition for a run that has not ended. SQLite uses a partial index only where a query repeats its condition
 /// word for word, so both sides take it from here.
@@ -60,6 +60,15 @@ CREATE INDEX runs_status ON runs (status);
 CREATE INDEX runs_unfinished ON runs (number) WHERE ",
     unfinished!(),
     ";
+
+-- The labels of runs. Listings by label read the rows of one label, newest run first.
+CREATE TABLE run_labels (
+    run INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (run, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_labels_value ON run_labels (name, value, run);
 
 CREATE TABLE journal (
     position INTEGER PRIMARY KEY,
@@ -141,6 +150,26 @@ CREATE TABLE removed_runs (
 CREATE INDEX runs_definition ON runs (definition);
 CREATE INDEX runs_top ON runs (number) WHERE parent IS NULL;
 CREATE INDEX runs_scan ON runs (number, id, definition, dialect, created_at, parent);
+
+-- Log lines of tasks, in order of arrival. They are no part of the journal, and their commits are not synced.
+CREATE TABLE logs (
+    position INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    -- 0: standard output, 1: standard error, 2: a worker's log, 3: the number of lost lines.
+    stream INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    text TEXT NOT NULL
+) STRICT;
+CREATE INDEX logs_run ON logs (run, position);
+
+-- The bytes of a run's log lines, and the number of its oldest lines that were removed.
+CREATE TABLE log_totals (
+    run INTEGER PRIMARY KEY,
+    bytes INTEGER NOT NULL,
+    removed INTEGER NOT NULL
+) STRICT;
 
 -- Open waits of runs for an external answer.
 CREATE TABLE waits (

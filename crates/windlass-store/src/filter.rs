@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_value::Timestamp;
 
-use crate::RunStatus;
+use crate::{RunLabels, RunStatus};
 
 /// Filter of a listing: a run must match every part.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -29,6 +29,8 @@ pub struct RunFilter {
     pub since: Option<Timestamp>,
     /// Created before this time.
     pub until: Option<Timestamp>,
+    /// The run has all of these labels, with these values.
+    pub labels: RunLabels,
 }
 
 /// Filter of running runs by their owner. A run whose owner is dead was interrupted: its process was killed, or
@@ -64,10 +66,10 @@ pub struct StatusCount {
 }
 
 impl RunFilter {
-    /// Returns whether the filter names a definition or a parent run: such runs are seldom very many, all statuses
-    /// together.
+    /// Returns whether the filter names a definition, a parent run or a label: such runs are seldom very many, all
+    /// statuses together.
     pub fn is_narrow(&self) -> bool {
-        self.definition.is_some() || matches!(self.parent, Some(ParentFilter::Run(_)))
+        self.definition.is_some() || matches!(self.parent, Some(ParentFilter::Run(_))) || !self.labels.is_empty()
     }
 }
 

@@ -11,6 +11,7 @@ mod checksum;
 pub mod conformance;
 mod error;
 mod filter;
+mod log;
 mod memory;
 mod row;
 mod verify;
@@ -18,6 +19,7 @@ mod writer;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use filter::{ParentFilter, RunFilter, RunningFilter, StatusCount};
+pub use log::{LogFilter, LogPage, LogRow, LogStream, NewLogLine, StoreLogs};
 pub use memory::{Fault, MemoryStore};
 pub use row::*;
 pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, CommitReply, GroupWriter, WriterLimits};
@@ -178,9 +180,9 @@ pub trait StoreOwners: Send + Sync {
 }
 
 /// The complete store interface.
-pub trait Store: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreOwners {}
+pub trait Store: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreLogs + StoreOwners {}
 
-impl<S: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreOwners> Store for S {}
+impl<S: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreLogs + StoreOwners> Store for S {}
 
 /// A live owner. Dropping it ends its liveness.
 pub struct Owner {

@@ -1,5 +1,6 @@
 //! Row types: plain data that goes into and comes out of every store.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -161,7 +162,12 @@ pub struct NewRun {
     pub cancel_request_id: Option<Arc<str>>,
     /// Execution options (virtual time and the like), for the server that resumes the run.
     pub options: Vec<u8>,
+    /// Labels by which listings find the run.
+    pub labels: RunLabels,
 }
+
+/// The labels of a run, by name. Listings filter by them.
+pub type RunLabels = BTreeMap<String, String>;
 
 /// Consecutive ticks and the events they published, encoded by the caller.
 #[derive(Clone, Debug, PartialEq)]
@@ -415,6 +421,8 @@ pub struct RunRow {
     pub result: Option<Vec<u8>>,
     /// The number of ticks the journal holds in all, trimmed ones included.
     pub ticks: u64,
+    /// The labels that the run was created with.
+    pub labels: RunLabels,
 }
 
 /// An encoded plan, stored under its hash.

@@ -14,6 +14,8 @@ mod info;
     allow(dead_code, reason = "with few tools, not all that they share is used")
 )]
 mod input;
+#[cfg(feature = "process")]
+mod log_lines;
 mod model;
 mod noop;
 pub mod outbound;

@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
+use crate::log_lines::LogLines;
 use crate::secret::call_redaction;
 
 /// Returns the variables that a program usually needs.
@@ -69,7 +70,8 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// The output of a stream up to a limit. The rest is read and discarded, so that the program is not blocked.
+/// The output of a stream up to a limit. The rest is read and discarded, so that the program is not blocked. While it is
+/// read, its lines go to the log of the call.
 #[derive(Default)]
 pub(crate) struct StreamCapture {
     bytes: Vec<u8>,
@@ -77,9 +79,10 @@ pub(crate) struct StreamCapture {
 }
 
 impl StreamCapture {
-    pub(crate) async fn read(&mut self, mut from: impl AsyncRead + Unpin, max: usize) {
+    pub(crate) async fn read(&mut self, mut from: impl AsyncRead + Unpin, max: usize, mut lines: LogLines) {
         let mut buffer = [0; 8192];
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
+            lines.feed(&buffer[..count]);
             let room = max.saturating_sub(self.bytes.len());
             self.bytes.extend_from_slice(&buffer[..count.min(room)]);
             self.truncated |= count > room;

@@ -9,7 +9,8 @@ mod protocol;
 use std::sync::Arc;
 
 use windlass_core::{ErrorInfo, ProcessLimits, TaskOutcome};
-use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_runtime::{TaskLog, Tool, ToolCall, ToolFuture};
+use windlass_store::LogStream;
 use windlass_value::{Duration, Value};
 
 use crate::info::{ToolInfo, field, required};
@@ -128,8 +129,25 @@ async fn run(pool: &InterpreterPool, call: &ToolCall) -> Result<TaskOutcome, Err
     let request = protocol::request(&mark, code, input.object("libs")?, input.object("args")?, input.object("input")?);
     match run_with_limit(call, limit, pool.call(&mark, request)).await {
         Err(stopped) => Err(stopped.error("the Python code")),
-        Ok(Ok(line)) => protocol::parse_reply(&line),
-        Ok(Err(broken)) => Err(interpreter_error_info(pool, broken)),
+        Ok(Ok(line)) => protocol::parse_reply(&line).inspect(|outcome| log_output(&call.log, outcome)),
+        Ok(Err(broken)) => {
+            if let InterpreterError::Died { stderr_tail, .. } = &broken {
+                call.log.write(LogStream::Stderr, &call_redaction().redact_text(stderr_tail));
+            }
+            Err(interpreter_error_info(pool, broken))
+        }
+    }
+}
+
+/// Writes printed text and a traceback to the log of the call.
+fn log_output(log: &TaskLog, outcome: &TaskOutcome) {
+    let redaction = call_redaction();
+    let traceback = outcome.facts.get("py").and_then(|facts| facts.get("traceback"));
+    let parts = [(LogStream::Stdout, outcome.meta.get("stdout")), (LogStream::Stderr, traceback)];
+    for (stream, text) in parts {
+        if let Some(text) = text.and_then(Value::as_str) {
+            log.write(stream, &redaction.redact_text(text));
+        }
     }
 }
 

@@ -83,6 +83,9 @@ impl Tool for GuardedTool {
         let given = opened.redaction();
         let redactors = (inner.clone(), given.clone());
         call.publish = call.publish.with_transform(move |data| redactors.0.redact(&data, &redactors.1));
+        let redactors = (inner.clone(), given.clone());
+        call.log =
+            call.log.with_transform(move |line| redactors.0.configured.redact_text(&redactors.1.redact_text(&line)));
         let running = self.tool.call(call);
         // Tools that truncate text must redact secrets before they cut.
         #[cfg(feature = "process")]

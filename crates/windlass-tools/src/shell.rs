@@ -11,11 +11,13 @@ use std::time::Duration as StdDuration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use windlass_core::{ErrorInfo, ProcessLimits, TaskOutcome};
-use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_runtime::{TaskLog, Tool, ToolCall, ToolFuture};
+use windlass_store::LogStream;
 use windlass_value::{Duration, Map, Value};
 
 use crate::info::{ToolInfo, field};
 use crate::input::{CallStopReason, ToolInput, bad_input, plain_text, run_with_limit};
+use crate::log_lines::LogLines;
 use crate::process::{ProcessGroup, StreamCapture, basic_environment};
 use crate::registry::ToolRegistration;
 use crate::secret::call_redaction;
@@ -122,8 +124,8 @@ async fn run(options: &ShellOptions, call: &ToolCall) -> Result<TaskOutcome, Err
     let mut group = ProcessGroup::spawn_piped(command).map_err(|error| cannot_start(&shown, &error))?;
     let stdin = input.get("stdin").map(plain_text).unwrap_or_default();
     let (mut out, mut err) = (StreamCapture::default(), StreamCapture::default());
-    let ended =
-        run_with_limit(call, limit, run_to_end(&mut group, stdin, &mut out, &mut err, options.max_output_bytes)).await;
+    let streams = CapturedStreams { out: &mut out, err: &mut err, max_bytes: options.max_output_bytes, log: &call.log };
+    let ended = run_with_limit(call, limit, run_to_end(&mut group, stdin, streams)).await;
     group.kill();
     let (status, error) = match ended {
         Ok(Ok(status)) => (Some(status), exit_error(status, &shown, &err)),
@@ -141,13 +143,19 @@ async fn run(options: &ShellOptions, call: &ToolCall) -> Result<TaskOutcome, Err
     Ok(TaskOutcome { error, meta, ..TaskOutcome::success(Value::map(output)) })
 }
 
+/// The outputs of a program, where they go, and their limit.
+struct CapturedStreams<'c> {
+    out: &'c mut StreamCapture,
+    err: &'c mut StreamCapture,
+    max_bytes: usize,
+    log: &'c TaskLog,
+}
+
 /// Writes stdin, captures the output, and waits for the program to end.
 async fn run_to_end(
     group: &mut ProcessGroup,
     stdin: String,
-    out: &mut StreamCapture,
-    err: &mut StreamCapture,
-    max_bytes: usize,
+    CapturedStreams { out, err, max_bytes, log }: CapturedStreams<'_>,
 ) -> std::io::Result<ExitStatus> {
     let (input, stdout, stderr) = (group.child.stdin.take(), group.child.stdout.take(), group.child.stderr.take());
     let feed = async {
@@ -158,12 +166,12 @@ async fn run_to_end(
     };
     let read_out = async {
         if let Some(stdout) = stdout {
-            out.read(stdout, max_bytes).await;
+            out.read(stdout, max_bytes, LogLines::new(log.clone(), LogStream::Stdout)).await;
         }
     };
     let read_err = async {
         if let Some(stderr) = stderr {
-            err.read(stderr, max_bytes).await;
+            err.read(stderr, max_bytes, LogLines::new(log.clone(), LogStream::Stderr)).await;
         }
     };
     let streams = async { tokio::join!(feed, read_out, read_err) };

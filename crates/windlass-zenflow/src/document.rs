@@ -198,13 +198,23 @@ pub struct DefinitionCall {
     pub input: CallInput,
 }
 
-/// The input of a child run.
+/// A value that is computed before a run exists: the input of a child run, or a label.
 #[derive(Clone, Debug)]
 pub enum CallInput {
-    /// A literal object.
+    /// A literal value.
     Literal(Spanned<Value>),
-    /// An expression that evaluates to an object.
+    /// An expression that evaluates to the value.
     Cel(CelSource),
+}
+
+impl CallInput {
+    /// Returns the expression, if it is one.
+    pub(crate) fn as_cel_mut(&mut self) -> Option<&mut CelSource> {
+        match self {
+            CallInput::Cel(cel) => Some(cel),
+            CallInput::Literal(_) => None,
+        }
+    }
 }
 
 impl ZenflowStep {
@@ -348,6 +358,8 @@ pub struct Extensions {
     pub lenient_files: bool,
     /// The triggers of the workflow. Triggers of included files start nothing.
     pub triggers: Vec<Trigger>,
+    /// Labels of the runs, by name. Labels of included files have no effect.
+    pub labels: Vec<(Arc<str>, CallInput)>,
 }
 
 #[derive(Clone, Debug, Default)]

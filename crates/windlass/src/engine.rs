@@ -243,8 +243,13 @@ impl Engine {
     async fn start_with(&self, name: &str, input: Value, options: StartOptions) -> Result<Handle, Error> {
         let plan = self.plan_hash(name)?;
         let virtual_time = options.virtual_time.unwrap_or(self.virtual_time);
-        let start_options =
-            runtime::RunStartOptions { id: options.id, virtual_time, parent: None, watch: false, held: false };
+        let start_options = runtime::RunStartOptions {
+            id: options.id,
+            virtual_time,
+            watch: false,
+            labels: options.labels,
+            ..runtime::RunStartOptions::default()
+        };
         let handle = self.inner.start(plan, input, start_options).await?;
         let workflow = self.definitions.get(name).and_then(|known| known.workflow.clone());
         Ok(Handle::new(self.clone(), name.into(), workflow, handle))
@@ -477,6 +482,8 @@ pub struct StartOptions {
     pub id: Option<String>,
     /// Whether waiting is skipped; the engine's setting by default.
     pub virtual_time: Option<bool>,
+    /// Labels of the run, by which `windlass list --label` and the API find it.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl StartOptions {
@@ -484,6 +491,13 @@ impl StartOptions {
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> StartOptions {
         self.id = Some(id.into());
+        self
+    }
+
+    /// Adds a label.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> StartOptions {
+        self.labels.insert(name.into(), value.into());
         self
     }
 

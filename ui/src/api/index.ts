@@ -33,6 +33,7 @@ export const api = {
   iterations: (id: string, query: Query, signal?: Signal) => get<T.IterationPage>(`${run(id)}/iterations`, query, signal),
   strip: (id: string, loop: string, cells: number, signal?: Signal) =>
     get<T.Strip>(`${run(id)}/strip`, { loop, cells }, signal),
+  logs: (id: string, query: Query, signal?: Signal) => get<T.LogPage>(`${run(id)}/logs`, query, signal),
   journal: (id: string, query: Query, signal?: Signal) =>
     get<T.Page<T.JournalEntry>>(`${run(id)}/journal`, query, signal),
   events: (id: string, query: Query, signal?: Signal) => get<T.Page<T.Event>>(`${run(id)}/events`, query, signal),

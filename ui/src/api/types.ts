@@ -60,6 +60,7 @@ export interface RunSummary {
   changed_at: string;
   duration_ms: number;
   parent?: string | null;
+  labels?: Record<string, string>;
   error?: RunError | null;
 }
 
@@ -94,6 +95,8 @@ export interface ActiveNode {
   started_at?: string;
   attempt?: number;
   iteration?: number | null;
+  /** The time at which it continues by itself: the next iteration, a retry, the end of a wait. */
+  due_at?: string;
   loop?: { ended: number; running: number; failed: number };
   children?: ActiveNode[];
 }
@@ -119,6 +122,8 @@ export interface Run extends RunSummary {
   reply?: { value: Json; success: boolean };
   usage?: Usage | null;
   ticks?: number;
+  /** The next moment at which it continues by itself. */
+  next_due?: { path: string; what: string; at: string };
   current?: ActiveNode[];
   steps?: Record<string, StepResult>;
 }
@@ -206,9 +211,27 @@ export interface Loop {
   retained?: number;
   failed: number;
   reason?: string | null;
-  live?: { begun: number; ended: number; failed: number; max_iterations?: number | null; condition?: Json } | null;
+  live?: { begun: number; ended: number; failed: number; max_iterations?: number | null; condition?: Json; due_at?: string } | null;
   cost?: Json;
   usage?: Usage | null;
+}
+
+/** A log line of a task. Of `lost` the text is the number of lines of the attempt that were not stored. */
+export interface LogLine {
+  position: number;
+  at: string;
+  path: string;
+  attempt: number;
+  stream: "stdout" | "stderr" | "log" | "lost";
+  text: string;
+}
+
+export interface LogPage {
+  run: string;
+  lines: LogLine[];
+  next?: number | null;
+  /** The number of the oldest lines that are no longer stored. */
+  removed: number;
 }
 
 export interface IterationRecord {

@@ -18,9 +18,10 @@ export function ProgressStrip({ strip, max = null, open = false, mini = false, c
   const [at, setAt] = useState<number | null>(null);
   const cells = strip.cells;
   const done = cells.length;
-  const perCell = done > 0 ? strip.iterations / done : 1;
-  // The remaining part is drawn to scale, but the completed part keeps at least a quarter of the width.
-  const ahead = open && max !== null && max > strip.iterations ? Math.min((max - strip.iterations) / perCell, Math.max(1, done) * 3) : 0;
+  const first = cells[0];
+  const perCell = first ? first.to - first.from + 1 : 1;
+  // Everything is drawn to scale: the last cell may stand for fewer iterations, the remaining part for many more.
+  const ahead = open && max !== null && max > strip.iterations ? (max - strip.iterations) / perCell : 0;
   const few = done + ahead <= 40;
   const shown = at !== null ? cells[at] : undefined;
   const choose = (index: number) => {
@@ -55,6 +56,7 @@ export function ProgressStrip({ strip, max = null, open = false, mini = false, c
             <span
               key={cell.from}
               className={`strip-cell${few ? " whole" : ""}${here || index === at ? " at" : ""}`}
+              style={{ flexGrow: cellShare(cell, perCell) }}
               title={mini ? undefined : describeCell(cell)}
               onMouseEnter={mini ? undefined : () => setAt(index)}
               onClick={onChoose ? () => choose(index) : undefined}
@@ -69,6 +71,11 @@ export function ProgressStrip({ strip, max = null, open = false, mini = false, c
       {mini ? null : <p className="strip-caption small muted">{shown ? describeCell(shown) : label}</p>}
     </div>
   );
+}
+
+/** The width of a cell, in cells: the last one may be a part of a cell. */
+export function cellShare(cell: StripCell, perCell: number): number {
+  return (cell.to - cell.from + 1) / Math.max(1, perCell);
 }
 
 /** A segment of a cell, with a minimum height so that one failure among thousands is visible: a fifth of the cell, or half of a mini cell. */

@@ -89,12 +89,33 @@ export function bytes(value: number): string {
   return `${left < 10 ? left.toFixed(1) : Math.round(left)} ${units[unit]}`;
 }
 
-/** Formats a value on one line, truncated to `max` characters. */
+/** Formats a value on one line, truncated to `max` characters. An HTTP reply, also one inside the value, is shown by its body, as in the terminal. */
 export function brief(value: unknown, max = 120): string {
   if (value === undefined) return "";
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  const line = (text ?? "").replace(/\s+/g, " ");
+  const reply = httpReply(value);
+  const shown = reply ? reply.body : value;
+  const text = typeof shown === "string" ? shown : shown === undefined ? "" : JSON.stringify(shown, (_, inner: unknown) => withoutHeaders(inner));
+  const line = `${reply?.prefix ?? ""}${text ?? ""}`.replace(/\s+/g, " ");
   return line.length > max ? `${line.slice(0, max - 1)}…` : line;
+}
+
+/** Returns the body of an HTTP reply, and its status if that is no success or if there is no body. */
+function httpReply(value: unknown): { prefix: string; body: unknown } | null {
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return null;
+  const map = value as Record<string, unknown>;
+  const headers = map["headers"];
+  if (headers === null || typeof headers !== "object" || Array.isArray(headers)) return null;
+  const [status, body] = typeof map["statusCode"] === "number" ? [map["statusCode"], map["body"]] : [map["status_code"], map["data"]];
+  if (typeof status !== "number") return null;
+  if (body === null || body === undefined || body === "") return { prefix: `HTTP ${status}`, body: undefined };
+  return { prefix: status >= 200 && status < 300 ? "" : `HTTP ${status} `, body };
+}
+
+/** Replaces a reply inside another value. */
+function withoutHeaders(value: unknown): unknown {
+  const reply = httpReply(value);
+  if (reply === null) return value;
+  return reply.prefix === "" ? reply.body : reply.body === undefined ? reply.prefix : { [reply.prefix.trim()]: reply.body };
 }
 
 /** Parses a form field as JSON; an empty field gives undefined. */

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "react";
 import { api, type Json, type Loop, type Run } from "../api";
 import { useInterval, useLoad } from "../api/hooks";
-import { Button, Loading, Pill, ProblemBox } from "../components/common";
+import { Ago, Button, Loading, Pill, ProblemBox } from "../components/common";
 import { Icon } from "../components/icons";
 import { ProgressStrip } from "../components/strip";
 import { brief, count } from "../lib/format";
@@ -143,6 +143,12 @@ function Summary({ loop, run, status, onRetry }: { loop: Loop; run: Run | null; 
           <dt>{loop.reason ? "Ended by" : "In flight"}</dt>
           <dd>{loop.reason ? endReasonText(loop.reason) : loop.live ? count(Math.max(0, loop.live.begun - loop.live.ended)) : "–"}</dd>
         </div>
+        {loop.live?.due_at ? (
+          <div>
+            <dt>Next iteration</dt>
+            <dd><Ago at={loop.live.due_at} /></dd>
+          </div>
+        ) : null}
         {cost !== null ? (
           <div>
             <dt>Cost</dt>

@@ -16,6 +16,7 @@ import { RunData } from "./run/data";
 import { RunDefinition } from "./run/definition";
 import { RunEvents } from "./run/events";
 import { newestSeq } from "./run/newest";
+import { RunLogs } from "./run/logs";
 import { RunJournal } from "./run/journal";
 import { StepPanel, type ChosenStep } from "./run/step-panel";
 import { Timeline } from "./run/timeline";
@@ -28,6 +29,7 @@ const TABS = [
   { id: "timeline", title: "Timeline" },
   { id: "loops", title: "Loops" },
   { id: "events", title: "Events" },
+  { id: "logs", title: "Logs" },
   { id: "data", title: "Input & output" },
   { id: "definition", title: "Definition" },
   { id: "journal", title: "Journal" },
@@ -94,6 +96,8 @@ export default function RunView({ id, tab: requested }: { id: string; tab: strin
             <LoopsTab id={id} round={round} />
           ) : tab === "events" ? (
             <RunEvents key={query.get("path") ?? ""} run={value} />
+          ) : tab === "logs" ? (
+            <RunLogs run={value} round={round} />
           ) : tab === "data" ? (
             <RunData run={value} />
           ) : tab === "definition" ? (
@@ -165,6 +169,7 @@ function Head({ run, stream, onChanged }: { run: Run; stream: string; onChanged(
             <Elapsed status={run.status} startedAt={run.created_at} ms={run.duration_ms} />
           </span>
           <span className="tag">{run.dialect}</span>
+          {Object.entries(run.labels ?? {}).map(([name, value]) => <span key={name} className="tag wrap">{name}={value}</span>)}
           {run.parent ? (
             <span>
               child of <Link to={to(["runs", run.parent])} className="mono small">{run.parent}</Link>

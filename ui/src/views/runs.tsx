@@ -305,6 +305,7 @@ function RunTable({ items, more, onMore }: { items: RunSummary[]; more: boolean;
                   <span className="cut">
                     <span className="strong">{run.definition}</span>
                     {run.version ? <span className="faint"> v{run.version}</span> : null}
+                    {run.labels ? <span className="small muted"> {Object.entries(run.labels).map(([name, value]) => `${name}=${value}`).join(" ")}</span> : null}
                     {run.error ? <span className={tone(run.status) === "bad" ? "bad-text" : "muted"}> {brief(run.error.path ? `${run.error.path}: ${run.error.message}` : run.error.message, 160)}</span> : null}
                   </span>
                   <span className="mono small muted cut wide-only">{run.run}</span>

@@ -153,7 +153,7 @@ export const CASES = {
     await tab(page, "Journal").click();
     await page.locator(".journal-row").first().click();
     await page.locator(".log-open .json").waitFor();
-    await page.keyboard.press("5");
+    await page.keyboard.press("6");
     await page.locator(".json-box").first().waitFor();
     await page.getByText(HOSTILE.slice(0, 18)).first().waitFor();
   },

@@ -7,6 +7,7 @@ import { parseRoute, to } from "../../src/lib/router";
 import { panned, ticks, zoomed } from "../../src/lib/timeline";
 import { stopOf, stopText } from "../../src/lib/stop";
 import { amount, money, tokens } from "../../src/lib/usage";
+import { cellShare } from "../../src/components/strip";
 import { reference } from "../../src/components/json";
 import { isPattern, outermostLoop, patternMatcher } from "../../src/lib/loops";
 import { justBefore, loopStatus } from "../../src/views/loop";
@@ -44,6 +45,16 @@ describe("times and sizes", () => {
     expect(bytes(8_123_456)).toBe("7.7 MiB");
     expect(brief({ a: [1, "x\ny"] })).toBe('{"a":[1,"x\\ny"]}');
     expect(brief("x".repeat(300), 10)).toHaveLength(10);
+  });
+  it("HTTP replies are shown by their body", () => {
+    const reply = (statusCode: number, body: Json) => ({ statusCode, headers: { etag: "x".repeat(200) }, body });
+    expect(brief(reply(200, { n: 1 }))).toBe('{"n":1}');
+    expect(brief(reply(200, "ready"))).toBe("ready");
+    expect(brief(reply(204, null))).toBe("HTTP 204");
+    expect(brief(reply(503, { error: "busy" }))).toBe('HTTP 503 {"error":"busy"}');
+    expect(brief({ status_code: 200, headers: {}, data: [1] })).toBe("[1]");
+    expect(brief({ fetch: reply(200, { n: 1 }) })).toBe('{"fetch":{"n":1}}');
+    expect(brief({ statusCode: 200, headers: "none", body: 1 })).toBe('{"statusCode":200,"headers":"none","body":1}');
   });
 });
 
@@ -238,5 +249,13 @@ describe("the stop of an agent", () => {
     expect(stopText("length")).toBe("cut off at its maximum length");
     const complete: (Json | undefined)[] = [undefined, null, "length", ["length"], { content: "ok" }, { stop: "end" }, { stop: 3 }];
     for (const output of complete) expect(stopOf(output)).toBeNull();
+  });
+});
+
+describe("progress strips", () => {
+  it("a cell is as wide as its iterations", () => {
+    const cell = (from: number, to: number) => ({ from, to, succeeded: to - from + 1, failed: 0, other: 0 });
+    expect(cellShare(cell(0, 9), 10)).toBe(1);
+    expect(cellShare(cell(10, 12), 10)).toBeCloseTo(0.3);
   });
 });

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::Command;
 use windlass_core::ProcessLimits;
+use windlass_runtime::LogStream;
 use windlass_tools::{ProcessGroup, Secret, basic_environment};
 
 use crate::ToolSpec;
@@ -109,6 +110,7 @@ async fn run(
     let ended = tokio::time::timeout(limit, watching).await;
     group.kill();
     let text = output.text();
+    call.call.log.write(LogStream::Stdout, &text);
     Ok(match ended {
         Ok(status) => answer_from_status(status?, text),
         Err(_) => {

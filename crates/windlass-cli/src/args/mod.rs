@@ -1,11 +1,15 @@
 //! Command-line arguments.
 
+mod examples;
+mod listing;
 mod server;
 
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+pub(crate) use examples::parse;
+pub(crate) use listing::*;
 pub(crate) use server::*;
 
 use crate::dialects;
@@ -49,6 +53,8 @@ pub(crate) enum CliCommand {
     Iterations(IterationsArgs),
     /// Show the events of a run in order
     Events(EventsArgs),
+    /// Show the output of a run's programs and code, and the log lines of its workers
+    Logs(LogsArgs),
     /// Resume a run after a crash, an interruption or a pause
     Resume(ResumeArgs),
     /// Restart a run from a step or a loop iteration, as a new run
@@ -135,6 +141,9 @@ pub(crate) struct RunArgs {
     /// Run id; repeating an id refers to the same run
     #[arg(long, value_name = "RUN")]
     pub id: Option<String>,
+    /// Label of the run, by which `windlass list --label` finds it; may be repeated
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
+    pub labels: Vec<(String, String)>,
     /// Trigger that receives the input, if there are several
     #[arg(long, value_name = "NAME")]
     pub trigger: Option<String>,
@@ -308,12 +317,27 @@ pub(crate) struct CheckArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct ListArgs {
-    /// Show only runs with this status
-    #[arg(long)]
-    pub status: Option<String>,
+    /// Show only runs with this status; several are separated by commas
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    pub status: Vec<String>,
+    /// Show only runs of this definition
+    #[arg(long, value_name = "NAME")]
+    pub definition: Option<String>,
+    /// Show only runs that started this long ago or later, such as `2h`, or at this time or later (RFC 3339)
+    #[arg(long, value_name = "AGE|TIME")]
+    pub since: Option<String>,
+    /// Show only runs with this label; may be repeated
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
+    pub labels: Vec<(String, String)>,
+    /// Show only runs with this text in their id or in the name of their definition
+    #[arg(long, value_name = "TEXT")]
+    pub search: Option<String>,
     /// Maximum number of runs to show
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
+    /// Show the page after the run with this number, as the previous page printed it
+    #[arg(long, value_name = "NUMBER")]
+    pub before: Option<i64>,
     /// Show all runs
     #[arg(long, conflicts_with = "limit")]
     pub all: bool,
@@ -338,7 +362,7 @@ pub(crate) struct IterationsArgs {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub from: u64,
     /// Maximum number of iterations to show
-    #[arg(long, default_value_t = 20, value_name = "N")]
+    #[arg(long, default_value_t = DEFAULT_LIMIT as usize, value_name = "N", value_parser = parse_count)]
     pub limit: usize,
     /// Show only iterations that did not succeed
     #[arg(long)]
@@ -350,11 +374,17 @@ pub(crate) struct EventsArgs {
     /// Run id, an unambiguous prefix of it, or `last`
     pub run: String,
     /// Show events after this sequence number
-    #[arg(long, default_value_t = 0, value_name = "SEQ", visible_alias = "after")]
-    pub from: u64,
+    #[arg(long, default_value_t = 0, value_name = "SEQ", visible_alias = "from")]
+    pub after: u64,
+    /// Maximum number of events to show [default: all]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub limit: Option<usize>,
     /// Follow new events until the run ends
     #[arg(long, short)]
     pub follow: bool,
+    /// Print the full time of each event, in UTC, instead of a line for each date
+    #[arg(long)]
+    pub utc: bool,
 }
 
 #[derive(ClapArgs)]

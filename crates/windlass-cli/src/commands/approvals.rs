@@ -10,6 +10,12 @@ use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure, codes};
 use crate::{host, inputs, out, stores, text};
 
+/// Maximum number of characters of a title.
+const MAX_TITLE_CHARS: usize = 48;
+
+/// Maximum number of open requests that an ambiguous answer lists.
+const MAX_LISTED: usize = 10;
+
 /// Approvals read from the store per query.
 const PAGE_ROWS: u32 = 500;
 
@@ -45,7 +51,7 @@ fn show(open: &[Approval]) -> String {
         vec![
             approval.run.to_string(),
             if shared { &approval.path } else { &approval.name }.to_string(),
-            text::truncate(&text::one_line(title), 48),
+            text::truncate(&text::one_line(title), MAX_TITLE_CHARS),
             text::format_duration(now.since(approval.since)),
             approval.deadline.map_or("-".to_owned(), |deadline| text::format_duration(deadline.since(now))),
         ]
@@ -74,14 +80,63 @@ pub(crate) fn approve(global: &GlobalArgs, args: &args::ApproveArgs) -> Result<C
     let given = inputs::merge_answer(whole, &args.set)?;
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
-    let found =
-        approval::find(&*store, &row.run, args.name.as_deref()).map_err(|refused| not_found(refused, &row, args))?;
+    let found = match approval::find(&*store, &row.run, args.name.as_deref()) {
+        Err(ApprovalError::Ambiguous(..)) => {
+            let open = approval::approvals(&*store, Some(&row.run), 0, PAGE_ROWS)?;
+            return Err(several_open(global, &row, &open, args.name.as_deref()));
+        }
+        found => found.map_err(|refused| not_found(refused, &row, args))?,
+    };
     let answer = host::runtime()?.block_on(async {
         found.check_optional_answer(given.as_ref()).await?;
         found.answer(&*store, given.unwrap_or_default()).await
     });
     let answer = answer.map_err(failure)?;
     requests::print_reply(global, &*store, &row, &found.path, "approve", &answer)
+}
+
+/// Lists the requests that an answer could be meant for, each with the command that answers it.
+fn several_open(global: &GlobalArgs, row: &RunRow, open: &[Approval], name: Option<&str>) -> CliFailure {
+    let open: Vec<&Approval> = open.iter().filter(|approval| name.is_none_or(|name| *approval.name == *name)).collect();
+    let line = |approval: &&Approval| {
+        let title = approval.form.get("title").and_then(Value::as_str).unwrap_or_default();
+        let title = text::truncate(&text::one_line(title), MAX_TITLE_CHARS);
+        let answer =
+            format!("approve {} {} {}", row.run, stores::shell_quote(&approval.path), example_answer(approval));
+        format!("{}  {title}\n    {}", approval.path, stores::command(global, &answer))
+    };
+    let lines: Vec<String> = open.iter().take(MAX_LISTED).map(line).collect();
+    let more = open.len().saturating_sub(MAX_LISTED);
+    let more = if more > 0 {
+        format!("\n  … and {more} more: `windlass approvals {}` lists all", row.run)
+    } else {
+        String::new()
+    };
+    let message =
+        format!("run `{}` has {}; name the one to answer", row.run, text::pluralize(open.len() as u64, "open request"));
+    CliFailure::usage(message).hint(format!("one of\n  {}{more}", lines.join("\n  ")))
+}
+
+/// Returns the flag of an answer as the schema asks for it: its first required property, or the whole answer.
+fn example_answer(approval: &Approval) -> String {
+    let schema = approval.form.get("schema");
+    let property = schema.and_then(|schema| schema.get("required")).and_then(|required| match required {
+        Value::List(names) => names.first().and_then(Value::as_str).map(str::to_owned),
+        _ => None,
+    });
+    match property {
+        Some(name) => format!("--set {}", stores::shell_quote(&format!("{name}={}", example_value(schema, &name)))),
+        None => "--data JSON".to_owned(),
+    }
+}
+
+fn example_value(schema: Option<&Value>, name: &str) -> &'static str {
+    let property = schema.and_then(|schema| schema.get("properties")).and_then(|properties| properties.get(name));
+    match property.and_then(|property| property.get("type")).and_then(Value::as_str) {
+        Some("boolean") => "true",
+        Some("integer" | "number") => "1",
+        _ => "VALUE",
+    }
 }
 
 fn not_found(refused: ApprovalError, row: &RunRow, args: &args::ApproveArgs) -> CliFailure {

@@ -71,6 +71,7 @@ pub(crate) async fn deliver(
         delivery: args.id.clone(),
         virtual_time: args.virtual_time,
         watch: !args.quiet,
+        labels: args.labels.iter().cloned().collect(),
         ..TriggerOptions::default()
     };
     let triggered = engine.trigger(hash, trigger, input, options).await?;

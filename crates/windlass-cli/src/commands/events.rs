@@ -16,19 +16,26 @@ use crate::{stores, text};
 pub(crate) fn events(global: &GlobalArgs, args: &args::EventsArgs) -> Result<CliExit, CliFailure> {
     let store = stores::open(global)?;
     let run = stores::find(&*store, &args.run)?.run;
-    let mut reader = StoredEvents::new(run.clone(), args.from);
+    let mut printer = EventPrinter {
+        json: global.json,
+        full_times: args.utc,
+        run: run.clone(),
+        date: String::new(),
+        left: args.limit.unwrap_or(usize::MAX),
+    };
+    let mut reader = StoredEvents::new(run, args.after);
     if !args.follow {
-        while print_batch(global, &run, &mut reader, &*store)? {}
+        while printer.left > 0 && printer.print_batch(&mut reader, &*store)? {}
         return Ok(CliExit::Success);
     }
-    follow(global, &*store, &run, &mut reader)
+    follow(global, &*store, &mut printer, &mut reader)
 }
 
 /// Prints events until the run has ended and all of its events are printed.
 fn follow(
     global: &GlobalArgs,
     store: &dyn Store,
-    run: &Arc<str>,
+    printer: &mut EventPrinter,
     reader: &mut StoredEvents,
 ) -> Result<CliExit, CliFailure> {
     let mut changes = ChangePoller::default();
@@ -36,9 +43,9 @@ fn follow(
     loop {
         if changes.has_changed(store)? {
             // Read before the events: the store then holds all events of an ended run.
-            let row = stores::find(store, run)?;
-            while print_batch(global, run, reader, store)? {}
-            if row.status.is_final() {
+            let row = stores::find(store, &printer.run)?;
+            while printer.left > 0 && printer.print_batch(reader, store)? {}
+            if row.status.is_final() || printer.left == 0 {
                 return Ok(CliExit::Success);
             }
             if !warned && live_owner(store, &row)?.is_none() {
@@ -53,25 +60,50 @@ fn follow(
     }
 }
 
-/// Prints the next batch. Returns false if there was nothing to print.
-fn print_batch(
-    global: &GlobalArgs,
-    run: &str,
-    reader: &mut StoredEvents,
-    store: &dyn Store,
-) -> Result<bool, CliFailure> {
-    let pieces = reader.read(store)?;
-    let line = |piece: &StoredEvent| if global.json { to_json(&event_value(run, piece)) } else { format_entry(piece) };
-    if !pieces.is_empty() {
-        out::print(&pieces.iter().map(line).collect::<Vec<_>>().join("\n"))?;
-    }
-    Ok(!pieces.is_empty())
+/// Prints events, at most `left` of them.
+struct EventPrinter {
+    json: bool,
+    /// Prints the complete time of each event instead of a line for each date.
+    full_times: bool,
+    run: Arc<str>,
+    /// The date of the last printed event.
+    date: String,
+    left: usize,
 }
 
-fn format_entry(piece: &StoredEvent) -> String {
-    match piece {
-        StoredEvent::Event(event) => format_event(event),
-        StoredEvent::Trimmed { from, to } => format!("{to:>6}  events {from} to {to} are no longer stored"),
+impl EventPrinter {
+    /// Prints the next batch. Returns false if there was nothing to print.
+    fn print_batch(&mut self, reader: &mut StoredEvents, store: &dyn Store) -> Result<bool, CliFailure> {
+        let events = reader.read(store)?;
+        let shown = &events[..events.len().min(self.left)];
+        self.left -= shown.len();
+        let lines: Vec<String> = shown.iter().flat_map(|event| self.lines(event)).collect();
+        if !lines.is_empty() {
+            out::print(&lines.join("\n"))?;
+        }
+        Ok(!events.is_empty())
+    }
+
+    /// Returns the line of an event, and before it the date if that has changed.
+    fn lines(&mut self, stored: &StoredEvent) -> Vec<String> {
+        if self.json {
+            return vec![to_json(&event_value(&self.run, stored))];
+        }
+        let event = match stored {
+            StoredEvent::Event(event) => event,
+            StoredEvent::Trimmed { from, to } => {
+                return vec![format!("{to:>6}  events {from} to {to} are no longer stored")];
+            }
+        };
+        let time = event.at.to_string();
+        if self.full_times {
+            return vec![format_event(event, &time)];
+        }
+        let (date, clock) = time.split_at_checked(10).unwrap_or((&time, ""));
+        let clock = clock.get(1..13).unwrap_or(&time);
+        let heading = (self.date != date).then(|| format!("{date} (UTC)"));
+        self.date = date.to_owned();
+        heading.into_iter().chain([format_event(event, clock)]).collect()
     }
 }
 
@@ -93,14 +125,11 @@ fn format_error(fields: &Map) -> Option<String> {
     Some(format!("{ERROR_FIELD}={}", text::truncate(&description, MAX_ERROR_CHARS)))
 }
 
-fn format_event(event: &Event) -> String {
-    let time = event.at.to_string();
-    let clock = time.get(11..23).unwrap_or(&time);
+fn format_event(event: &Event, time: &str) -> String {
     let event_fields = event.fields();
     let mut fields: Vec<String> = format_error(&event_fields).into_iter().collect();
     let field = |(key, value): (&Arc<str>, &Value)| format!("{key}={}", text::format_value(value, 60));
     fields.extend(event_fields.iter().filter(|(key, value)| !value.is_null() && &***key != ERROR_FIELD).map(field));
-    let line =
-        format!("{:>6}  {clock}  {:<22}  {:<24}  {}", event.seq, event.type_name(), event.path, fields.join(" "));
+    let line = format!("{:>6}  {time}  {:<22}  {:<24}  {}", event.seq, event.type_name(), event.path, fields.join(" "));
     line.trim_end().to_owned()
 }

@@ -1,24 +1,54 @@
 //! `windlass iterations RUN [LOOP]`
 
-use windlass_core::IterationRecord;
+use windlass_core::{FrameView, IterationRecord, IterationVerdict, frame_tree};
 use windlass_runtime::inspect::{
-    IterationPage, LoopHistory, final_report, iteration_value, iterations_page, loop_histories,
+    IterationPage, LoopHistory, final_report, frame_path, iteration_value, iterations_page, loop_histories,
+    run_time_now,
 };
-use windlass_store::{RunRow, Store};
+use windlass_store::{RunRow, RunStatus, Store};
 use windlass_syntax::nearest;
-use windlass_value::Value;
+use windlass_value::{Timestamp, Value};
 
+use super::tree;
 use crate::args::{self, GlobalArgs};
+use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
-use crate::{out, stores, text};
+use crate::{image, out, stores, text};
+
+/// Maximum number of characters of a judge's verdict.
+const MAX_VERDICT_CHARS: usize = 80;
 
 pub(crate) fn iterations(global: &GlobalArgs, args: &args::IterationsArgs) -> Result<CliExit, CliFailure> {
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
     match &args.r#loop {
         None => print_loops(global, &*store, &row),
-        Some(path) => print_page(global, &*store, &row.run, path, args),
+        Some(path) => print_page(global, &*store, &row, path, args),
     }
+}
+
+/// Returns when a live loop begins its next iteration, with the run's current time.
+fn next_iteration(
+    global: &GlobalArgs,
+    store: &dyn Store,
+    row: &RunRow,
+    path: &str,
+) -> Result<Option<(Timestamp, Timestamp)>, CliFailure> {
+    if row.status.is_final() || row.status == RunStatus::Quarantined {
+        return Ok(None);
+    }
+    let seen = image::load(store, &row.run, &CliSettings::load(global)?.limits)?;
+    let frames = frame_tree(&seen.program, &seen.image.state);
+    let now = run_time_now(&seen.row, seen.image.state.now);
+    Ok(find_loop(&frames, "", path).and_then(|view| view.due).map(|due| (due, now)))
+}
+
+fn find_loop<'v>(views: &'v [FrameView], above: &str, wanted: &str) -> Option<&'v FrameView> {
+    views.iter().find_map(|view| {
+        let path = frame_path(above, view);
+        let is_wanted = path == wanted && view.looping.is_some();
+        if is_wanted { Some(view) } else { find_loop(&view.children, &path, wanted) }
+    })
 }
 
 fn print_loops(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<CliExit, CliFailure> {
@@ -54,29 +84,35 @@ fn print_loops(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<C
 fn print_page(
     global: &GlobalArgs,
     store: &dyn Store,
-    run: &str,
+    row: &RunRow,
     path: &str,
     args: &args::IterationsArgs,
 ) -> Result<CliExit, CliFailure> {
+    let run = &*row.run;
+    let upcoming = next_iteration(global, store, row, path)?;
     let IterationPage { iterations, missing, next } =
         iterations_page(store, run, path, args.from, args.limit, args.failed)?;
-    if iterations.is_empty() {
+    if iterations.is_empty() && upcoming.is_none() {
         check_loop_exists(store, run, path)?;
     }
     if global.json {
-        let object = Value::object([
+        let facts = [
             ("run", Value::from(run)),
             ("loop", Value::from(path)),
             ("iterations", Value::list(iterations.iter().map(|iteration| iteration_value(run, iteration)).collect())),
             ("not_retained", Value::list(missing.iter().map(range_value).collect())),
             ("next", Value::from(next)),
-        ]);
-        out::print_json(&object)?;
+        ];
+        let due = upcoming.map(|(due, _)| ("next_iteration_at", Value::from(due.to_string())));
+        out::print_json(&Value::object(facts.into_iter().chain(due)))?;
         return Ok(CliExit::Success);
     }
     out::print(&if iterations.is_empty() { "no such iteration is retained".to_owned() } else { show(&iterations) })?;
     if !missing.is_empty() {
         out::note(&format!("not retained: {}", missing.iter().map(format_range).collect::<Vec<_>>().join(", ")));
+    }
+    if let Some((due, now)) = upcoming {
+        out::note(&format!("{} ({due})", tree::format_due("iteration", due, now)));
     }
     if let Some(next) = next {
         let failed = if args.failed { " --failed" } else { "" };
@@ -109,10 +145,25 @@ fn check_loop_exists(store: &dyn Store, run: &str, path: &str) -> Result<(), Cli
     })
 }
 
+/// Formats a judge's verdict: `not done: tests are missing`.
+fn format_verdict(verdict: &IterationVerdict) -> String {
+    let done = match verdict.done {
+        Some(true) => "done",
+        Some(false) => "not done",
+        None => "no verdict",
+    };
+    let reason = verdict.reason.as_ref().map(|reason| text::one_line(reason));
+    let reason = reason.filter(|reason| !reason.is_empty());
+    text::truncate(&reason.map_or_else(|| done.to_owned(), |reason| format!("{done}: {reason}")), MAX_VERDICT_CHARS)
+}
+
 fn show(iterations: &[IterationRecord]) -> String {
     // Only loops over items have items.
     let items = iterations.iter().any(|iteration| iteration.item.is_some());
-    let mut head = ["ITERATION", "STATUS", "DURATION", "CONDITION", "RESULT"].map(str::to_owned).to_vec();
+    // Only judged loops have verdicts, and they have no condition.
+    let judged = iterations.iter().any(|iteration| iteration.verdict.is_some());
+    let check = if judged { "JUDGE" } else { "CONDITION" };
+    let mut head = ["ITERATION", "STATUS", "DURATION", check, "RESULT"].map(str::to_owned).to_vec();
     if items {
         head.insert(3, "ITEM".to_owned());
     }
@@ -121,12 +172,13 @@ fn show(iterations: &[IterationRecord]) -> String {
             || text::format_value(&iteration.result, 100),
             |error| format!("[{}] {}", error.code, text::truncate(&text::one_line(&error.message), 100)),
         );
-        let condition = iteration.condition.map(|met| met.to_string()).unwrap_or_default();
+        let condition = iteration.condition.map(|met| met.to_string());
+        let verdict = iteration.verdict.as_ref().map(format_verdict);
         let mut line = vec![
             iteration.index.to_string(),
             iteration.status.as_str().to_owned(),
             text::format_duration(iteration.duration),
-            condition,
+            verdict.or(condition).unwrap_or_default(),
             result,
         ];
         if items {

@@ -1,63 +1,122 @@
 //! `windlass list`
 
+use windlass_core::ErrorInfo;
 use windlass_runtime::inspect::{ListedStatus, OwnerProbe, filter_by_status, run_duration};
-use windlass_store::{RunFilter, RunRow};
+use windlass_runtime::real_now;
+use windlass_store::{ParentFilter, RunFilter, RunRow, Store};
 use windlass_syntax::nearest;
-use windlass_value::Value;
+use windlass_value::{Timestamp, Value};
 
 use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
-use crate::{out, stores, text};
+use crate::out::{self, Paint};
+use crate::{durations, stores, text};
+
+/// Maximum number of characters of a run's labels.
+const MAX_LABEL_CHARS: usize = 60;
+
+/// Maximum number of characters of a definition's name.
+const MAX_NAME_CHARS: usize = 32;
 
 pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit, CliFailure> {
-    let status = args.status.as_deref().map(parse_status).transpose()?;
+    let statuses = parse_statuses(&args.status)?;
+    let since = args.since.as_deref().map(|since| parse_since(since, real_now())).transpose()?;
     let store = stores::open(global)?;
-    let filter = filter_by_status(&*store, RunFilter::default(), status.as_slice())?;
-    let max_rows = if args.all { usize::MAX } else { args.limit as usize };
-    let mut rows = Vec::new();
-    if max_rows > 0 {
-        stores::each_run(&*store, &filter, |row| {
-            if args.children || row.parent.is_none() {
-                rows.push(row);
-            }
-            // Reads one row more than shown, to know whether there are more.
-            rows.len() <= max_rows
-        })?;
-    }
-    let more = rows.len() > max_rows;
-    rows.truncate(max_rows);
-    let mut probe = OwnerProbe::new(&*store);
-    let rows = rows.into_iter().map(|row| Ok((probe.status(&row)?, row)));
-    let rows = rows.collect::<Result<Vec<ListedRun>, CliFailure>>()?;
+    let filter = RunFilter {
+        definition: args.definition.clone(),
+        search: args.search.clone().filter(|search| !search.is_empty()),
+        parent: (!args.children).then_some(ParentFilter::TopLevel),
+        since,
+        labels: args.labels.iter().cloned().collect(),
+        ..RunFilter::default()
+    };
+    let filter = filter_by_status(&*store, filter, &statuses)?;
+    let page = RunPage::read(&*store, &filter, args)?;
     if global.json {
-        out::print_json(&Value::list(rows.iter().map(to_value).collect()))?;
+        out::print_json(&Value::list(page.runs.iter().map(to_value).collect()))?;
         return Ok(CliExit::Success);
     }
-    out::print(&show(&rows))?;
+    out::print(&show(&page.runs, Paint::stdout(global.no_color)))?;
+    print_notes(global, &*store, &page.runs)?;
+    if let Some(next) = page.next {
+        out::note(&format!("more: {}", stores::command(global, &next_page(args, next))));
+    }
+    Ok(CliExit::Success)
+}
+
+/// One page of a list.
+struct RunPage {
+    runs: Vec<ListedRun>,
+    /// The cursor of the next page.
+    next: Option<i64>,
+}
+
+/// A run with the status under which it is listed.
+type ListedRun = (ListedStatus, RunRow);
+
+impl RunPage {
+    fn read(store: &dyn Store, filter: &RunFilter, args: &args::ListArgs) -> Result<RunPage, CliFailure> {
+        let max_rows = if args.all { usize::MAX } else { args.limit as usize };
+        let mut rows: Vec<RunRow> = Vec::new();
+        let mut more = false;
+        stores::each_run_before(store, filter, args.before, |row| {
+            // Reads one row more than shown, to know whether there are more.
+            more = rows.len() == max_rows;
+            if !more {
+                rows.push(row);
+            }
+            !more
+        })?;
+        let next = rows.last().filter(|_| more).map(|last| last.number);
+        let mut probe = OwnerProbe::new(store);
+        let runs = rows.into_iter().map(|row| Ok((probe.status(&row)?, row)));
+        Ok(RunPage { runs: runs.collect::<Result<_, CliFailure>>()?, next })
+    }
+}
+
+/// Explains runs that do not continue by themselves, with the next command.
+fn print_notes(global: &GlobalArgs, store: &dyn Store, runs: &[ListedRun]) -> Result<(), CliFailure> {
     let is_interrupted =
         |(status, row): &&ListedRun| *status == ListedStatus::Interrupted && row.check_format().is_ok();
-    let interrupted = rows.iter().find(is_interrupted);
-    if let Some((_, row)) = interrupted {
-        let resume = stores::resume_hint(global, &*store, row)?;
+    if let Some((_, row)) = runs.iter().find(is_interrupted) {
+        let resume = stores::resume_hint(global, store, row)?;
         out::note(&format!("no process runs an interrupted run; to resume {}: {resume}", row.run));
     }
-    for (_, row) in &rows {
+    for (_, row) in runs {
         if let Some(why) = windlass_runtime::quarantine_reason(row) {
-            let look = crate::stores::command(global, &format!("replay {}", row.run));
+            let look = stores::command(global, &format!("replay {}", row.run));
             out::note(&format!("{} is quarantined: {}\n  hint: {look}", row.run, why.message));
         }
         if let Err(error) = row.check_format() {
             out::note(&format!("{}\n  hint: {}", error.message, error.hint.unwrap_or_default()));
         }
     }
-    if more {
-        out::note("there are more: --limit N or --all shows them");
-    }
-    Ok(CliExit::Success)
+    Ok(())
 }
 
-/// A run with the status under which it is listed.
-type ListedRun = (ListedStatus, RunRow);
+/// Returns the command that shows the next page: the same filters, after the last run of this page.
+fn next_page(args: &args::ListArgs, next: i64) -> String {
+    let mut words = vec!["list".to_owned()];
+    let mut flag = |name: &str, value: &str| words.push(format!("--{name} {}", stores::shell_quote(value)));
+    if !args.status.is_empty() {
+        flag("status", &args.status.join(","));
+    }
+    let texts = [("definition", &args.definition), ("since", &args.since), ("search", &args.search)];
+    texts.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))).for_each(|(name, text)| flag(name, text));
+    args.labels.iter().for_each(|(name, value)| flag("label", &format!("{name}={value}")));
+    if args.limit != args::DEFAULT_LIMIT {
+        flag("limit", &args.limit.to_string());
+    }
+    flag("before", &next.to_string());
+    if args.children {
+        words.push("--children".to_owned());
+    }
+    words.join(" ")
+}
+
+fn parse_statuses(words: &[String]) -> Result<Vec<ListedStatus>, CliFailure> {
+    words.iter().map(|word| word.trim()).filter(|word| !word.is_empty()).map(parse_status).collect()
+}
 
 fn parse_status(word: &str) -> Result<ListedStatus, CliFailure> {
     ListedStatus::parse(&word.to_lowercase()).ok_or_else(|| {
@@ -70,39 +129,53 @@ fn parse_status(word: &str) -> Result<ListedStatus, CliFailure> {
     })
 }
 
-fn show(rows: &[ListedRun]) -> String {
-    if rows.is_empty() {
+/// Parses a time, or the duration from it to now.
+fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, CliFailure> {
+    if let Some(time) = Timestamp::parse_rfc3339(text) {
+        return Ok(time);
+    }
+    let age = durations::parse(text).map_err(|_| {
+        CliFailure::usage(format!("--since: `{text}` is neither a duration nor a time"))
+            .hint("such as 2h, 30d or 2026-11-16T09:30:00Z")
+    })?;
+    Ok(Timestamp(now.0.saturating_sub(i64::try_from(age.0).unwrap_or(i64::MAX))))
+}
+
+fn show(runs: &[ListedRun], paint: Paint) -> String {
+    if runs.is_empty() {
         return "no runs".to_owned();
     }
-    let head = ["RUN", "DEFINITION", "STATUS", "AGE", "DURATION", "TICKS"].map(str::to_owned).to_vec();
+    let mut head = ["RUN", "DEFINITION", "STATUS", "STARTED", "DURATION"].map(str::to_owned).to_vec();
+    head.extend(runs.iter().any(|(_, row)| !row.labels.is_empty()).then(|| "LABELS".to_owned()));
+    let now = real_now();
     let line = |(status, row): &ListedRun| {
+        let status = status.as_str();
         vec![
             row.run.to_string(),
-            text::truncate(&text::one_line(&row.definition), 32),
-            status.as_str().to_owned(),
-            text::format_duration(windlass_runtime::real_now().since(row.created_at)),
+            text::truncate(&text::one_line(&row.definition), MAX_NAME_CHARS),
+            paint.status(status, status),
+            format!("{} ago", text::format_duration(now.since(row.created_at))),
             text::format_duration(run_duration(row)),
-            row.ticks.to_string(),
+            text::labels(&row.labels, MAX_LABEL_CHARS),
         ]
     };
-    text::table(&std::iter::once(head).chain(rows.iter().map(line)).collect::<Vec<_>>())
+    text::table(&std::iter::once(head).chain(runs.iter().map(line)).collect::<Vec<_>>())
 }
 
 fn to_value((status, row): &ListedRun) -> Value {
-    let mut value = Value::object([
+    let facts = [
         ("run", Value::from(row.run.clone())),
         ("execution_id", Value::from(row.execution_id.to_string())),
+        ("number", Value::from(row.number)),
         ("definition", Value::from(row.definition.as_str())),
         ("dialect", Value::from(row.dialect.as_str())),
         ("status", Value::from(status.as_str())),
         ("created_at", Value::from(row.created_at.to_string())),
         ("changed_at", Value::from(row.changed_at.to_string())),
         ("duration_ms", Value::from(run_duration(row).as_ms())),
-        ("ticks", Value::from(row.ticks)),
         ("parent", Value::from(row.parent.clone())),
-    ]);
-    if let (Some(why), Value::Map(map)) = (windlass_runtime::quarantine_reason(row), &mut value) {
-        std::sync::Arc::make_mut(map).insert("error", windlass_runtime::error_value(&why));
-    }
-    value
+        ("labels", text::labels_value(&row.labels)),
+    ];
+    let error = |why: ErrorInfo| ("error", windlass_runtime::error_value(&why));
+    Value::object(facts.into_iter().chain(windlass_runtime::quarantine_reason(row).map(error)))
 }

@@ -12,6 +12,7 @@ mod graph;
 mod iterations;
 mod limits;
 mod list;
+mod logs;
 mod mock;
 mod register;
 mod replay;
@@ -40,6 +41,7 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Status(args) => status::status(global, &args),
         CliCommand::Iterations(args) => iterations::iterations(global, &args),
         CliCommand::Events(args) => events::events(global, &args),
+        CliCommand::Logs(args) => logs::logs(global, &args),
         CliCommand::Resume(args) => resume::resume(global, &args),
         CliCommand::Restart(args) => steering::restart(global, &args),
         CliCommand::Retry(args) => steering::retry(global, &args),

@@ -74,6 +74,7 @@ async fn start(
         id: args.id.clone(),
         virtual_time: args.virtual_time,
         watch: !args.quiet,
+        labels: args.labels.iter().cloned().collect(),
         ..RunStartOptions::default()
     };
     let mut progress = ProgressDisplay::new(args.quiet, &program);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use windlass_core::{ErrorInfo, FrameView, frame_tree};
 use windlass_runtime::inspect::{
-    ListedStatus, LoopDetailsByStep, StoredRun, final_report, live_owner, mark_stopped, run_time_now, status_name,
-    tree_value, with_run_hint,
+    ListedStatus, LoopDetailsByStep, NextDue, StoredRun, final_report, live_owner, mark_stopped, run_time_now,
+    status_name, tree_value, with_run_hint,
 };
 use windlass_runtime::{completed_steps, resolve};
 use windlass_server::triggers::{QueuePositionInfo, find_queue_position};
@@ -34,7 +34,7 @@ pub(crate) fn status(global: &GlobalArgs, args: &args::StatusArgs) -> Result<Cli
     if let Some(report) = final_report(&row)? {
         let program = image::program(&*store, &row, &settings.limits)?;
         let ended = EndedRun::new(&*store, &row.run, &program.plan, &report)?;
-        return show_ended(global, &ended, text::format_duration(row.changed_at.since(row.created_at)));
+        return show_ended(global, &ended, &row);
     }
     if let Some(why) = windlass_runtime::quarantine_reason(&row) {
         // A rebuilt state of a quarantined run would be no more than a guess.
@@ -63,6 +63,7 @@ fn show_quarantined(
             ("execution_id", Value::from(row.execution_id.to_string())),
             ("definition", Value::from(row.definition.as_str())),
             ("status", Value::from(status)),
+            ("labels", text::labels_value(&row.labels)),
             ("error", windlass_runtime::error_value(why)),
             ("ticks", Value::from(row.ticks)),
         ]))?;
@@ -78,13 +79,15 @@ fn show_quarantined(
     Ok(CliExit::Success)
 }
 
-fn show_ended(global: &GlobalArgs, ended: &EndedRun<'_>, took: String) -> Result<CliExit, CliFailure> {
+fn show_ended(global: &GlobalArgs, ended: &EndedRun<'_>, row: &RunRow) -> Result<CliExit, CliFailure> {
+    let took = text::format_duration(row.changed_at.since(row.created_at));
     if global.json {
         let mut map = Map::new();
         if let Value::Map(object) = ended.to_value() {
             object.iter().for_each(|(key, value)| {
                 map.insert(key.clone(), value.clone());
                 if &**key == "status" {
+                    map.insert("labels", text::labels_value(&row.labels));
                     map.insert("current", Value::list(Vec::new()));
                 }
             });
@@ -92,7 +95,8 @@ fn show_ended(global: &GlobalArgs, ended: &EndedRun<'_>, took: String) -> Result
         out::print_json(&Value::map(map))?;
         return Ok(CliExit::Success);
     }
-    let head = format!("Workflow: {}\nRun: {}\nStatus: ", ended.plan.name, ended.run);
+    let labels = labels_line(row).map(|line| format!("{line}\n")).unwrap_or_default();
+    let head = format!("Workflow: {}\nRun: {}\n{labels}Status: ", ended.plan.name, ended.run);
     out::print(&format!("{head}{}", ended.summary(global, Some(took))))?;
     Ok(CliExit::Success)
 }
@@ -139,12 +143,16 @@ impl<'a> StatusView<'a> {
             format!("Run: {} (execution id {})", row.run, row.execution_id),
             format!("Status: {status}{owner_note}"),
         ];
+        lines.extend(labels_line(row));
         lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
         let since_start = text::format_duration(self.now.since(row.created_at));
         lines.push(match self.status == ListedStatus::Interrupted.as_str() {
             true => format!("Started: {since_start} ago"),
             false => format!("Running for: {since_start}"),
         });
+        lines.extend(NextDue::earliest(&self.frames).map(|next| {
+            format!("Next: {}: {} ({})", next.path, tree::format_due(next.what, next.at, self.now), next.at)
+        }));
         lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
         lines.extend(
             self.queue_position.iter().map(|queue_position| queue_position.note.replacen("queued", "Queued", 1)),
@@ -227,6 +235,7 @@ impl<'a> StatusView<'a> {
             ("definition", Value::from(row.definition.as_str())),
             ("dialect", Value::from(row.dialect.as_str())),
             ("status", Value::from(self.status)),
+            ("labels", text::labels_value(&row.labels)),
             ("owner", Value::from(self.owner.clone())),
             ("waits", Value::list(state.waits.keys().map(|name| Value::from(name.clone())).collect())),
             ("ticks", Value::from(state.ticks)),
@@ -234,10 +243,16 @@ impl<'a> StatusView<'a> {
             ("current", tree_value(&self.frames, self.now)),
             ("steps", Value::map(shown)),
         ];
+        let next_due = NextDue::earliest(&self.frames).map(|next| ("next_due", next_due_value(&next)));
         let workers = windlass_value::to_value(&self.waiting_tasks).unwrap_or_default();
         let workers = Some(("waits_for_worker", workers)).filter(|_| !self.waiting_tasks.is_empty());
-        Ok(Value::object(facts.into_iter().chain(queue_position).chain(workers)))
+        Ok(Value::object(facts.into_iter().chain(next_due).chain(queue_position).chain(workers)))
     }
+}
+
+/// Formats the labels of a run, if it has any.
+fn labels_line(row: &RunRow) -> Option<String> {
+    (!row.labels.is_empty()).then(|| format!("Labels: {}", text::labels(&row.labels, usize::MAX)))
 }
 
 /// Asks the store's server which tasks no worker has leased: only the server knows. A server that does not reply in
@@ -267,6 +282,11 @@ fn worker_line(waits: &Json) -> String {
     };
     let since = waits["oldest_at"].as_str().unwrap_or_default();
     format!("Waiting for a worker with `{tool}`{labels}: {tasks}, since {since}")
+}
+
+fn next_due_value(next: &NextDue) -> Value {
+    let (path, at) = (Value::from(next.path.as_str()), Value::from(next.at.to_string()));
+    Value::object([("path", path), ("what", Value::from(next.what)), ("at", at)])
 }
 
 fn queue_position_value(queue_position: &QueuePositionInfo) -> Value {

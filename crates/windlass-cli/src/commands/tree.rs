@@ -2,7 +2,7 @@
 
 use windlass_core::plan::{Amount, NodeKind, Plan};
 use windlass_core::{FrameView, LoopView};
-use windlass_runtime::inspect::running_iterations;
+use windlass_runtime::inspect::{due_kind, running_iterations};
 use windlass_value::Timestamp;
 
 use crate::out::Paint;
@@ -54,8 +54,19 @@ fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
     let since = text::format_duration(now.since(view.started_at));
     let attempt = if view.attempt > 1 { format!(", attempt {}", view.attempt) } else { String::new() };
     let looping = view.looping.as_ref().map(loop_notes).unwrap_or_default();
+    let due = view.due.map(|due| format!(", {}", format_due(due_kind(view), due, now))).unwrap_or_default();
     let used = text::usage(&view.usage).map(|used| format!(", {used}")).unwrap_or_default();
-    format!("{iteration}{}{count} ({}) {doing} {since}{attempt}{looping}{used}", view.name, view.label)
+    format!("{iteration}{}{count} ({}) {doing} {since}{attempt}{due}{looping}{used}", view.name, view.label)
+}
+
+/// Formats when a node continues by itself: `next iteration in 45s`.
+pub(crate) fn format_due(what: &str, due: Timestamp, now: Timestamp) -> String {
+    let left = text::format_duration(due.since(now));
+    match what {
+        "iteration" => format!("next iteration in {left}"),
+        "retry" => format!("retry in {left}"),
+        _ => format!("due in {left}"),
+    }
 }
 
 /// Formats a loop's progress. A sequential loop shows its current iteration, counted from 1; any other loop shows how

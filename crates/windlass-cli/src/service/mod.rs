@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Runtime};
 use tracing::{info, warn};
-use windlass_runtime::{EngineOptions, InputGate, RuntimeEngine, Tools};
+use windlass_runtime::{EngineOptions, InputGate, RuntimeEngine, TaskLogLimits, Tools};
 use windlass_server::auth::tokens::TokenSecret;
 use windlass_server::auth::{TokenIndex, first_token};
 use windlass_server::catalog::Definitions;
@@ -107,6 +107,7 @@ impl PreparedService {
             evict_after: EVICT_AFTER,
             adopt: true,
             commit_hook,
+            log_limits: TaskLogLimits::from_limits(&settings.process_limits),
             ..EngineOptions::default()
         };
         let engine = RuntimeEngine::new(store.clone(), engine)?;

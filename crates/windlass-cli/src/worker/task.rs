@@ -7,12 +7,18 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass_core::{ErrorInfo, TaskOutcome, TickKind};
-use windlass_runtime::{CallerDefinition, EventPublisher, ToolCall};
-use windlass_server::workers::{CompleteRequest, FailRequest, LeasedJob, ProgressReport, ReportAccepted};
+use windlass_runtime::{CallerDefinition, EventPublisher, LogSink, TaskLog, TaskLogLimits, ToolCall};
+use windlass_server::workers::{
+    CompleteRequest, FailRequest, LeasedJob, LogReport, LogReportLine, ProgressReport, ReportAccepted,
+};
+use windlass_store::{LogStream, NewLogLine};
 
 use super::client::ServerRequestError;
 use super::{Backoff, HeldLease, RESPONSE_SLACK, RemoteWorker, describe_error};
 use crate::out;
+
+/// Maximum number of log lines in one request.
+const MAX_BATCH_LINES: usize = 500;
 
 /// Time that a result waits for the task's last events.
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -48,6 +54,9 @@ impl RemoteWorker {
             return TaskOutcome::failure(ErrorInfo::new("NoSuchTool", "tool", message));
         };
         let (publish, events) = EventPublisher::channel();
+        let (sink, lines) = mpsc::unbounded_channel();
+        let source = (job.run.clone(), job.path.clone(), job.attempt);
+        let log = TaskLog::new(Arc::new(LineChannel(sink)), source, TaskLogLimits::from_limits(&self.limits));
         let timeout = job.timeout_ms.map(Duration::from_millis);
         let call = ToolCall {
             tool: job.tool.clone(),
@@ -68,6 +77,7 @@ impl RemoteWorker {
             tried: job.previous_attempts.clone(),
             cancelled: lease.cancelled.clone(),
             publish,
+            log,
             remote_lease: None,
         };
         // In a separate task: a panic of the tool ends that task, not the worker.
@@ -84,7 +94,8 @@ impl RemoteWorker {
                 () = sleep_or_never(timeout) => failure("timeout", "timeout", "the task took longer than its timeout allows"),
             }
         };
-        let sending = self.send_events(job, lease, events);
+        let sending =
+            async { drop(tokio::join!(self.send_events(job, lease, events), self.send_lines(job, lease, lines))) };
         tokio::pin!(sending, done);
         let mut all_sent = false;
         let outcome = loop {
@@ -118,6 +129,30 @@ impl RemoteWorker {
             };
             // Events are for observers: none is worth failing the task.
             let _: Result<(), ServerRequestError> = self.client.post("progress", &progress, RESPONSE_SLACK).await;
+        }
+    }
+
+    /// Sends the log lines of the task, until it can write no more.
+    async fn send_lines(&self, job: &LeasedJob, lease: &HeldLease, mut lines: mpsc::UnboundedReceiver<NewLogLine>) {
+        let mut batch = Vec::new();
+        while lines.recv_many(&mut batch, MAX_BATCH_LINES).await > 0 {
+            let is_lost = |line: &NewLogLine| line.stream == LogStream::Lost;
+            let lost = batch.iter().filter(|line| is_lost(line)).filter_map(|line| line.text.parse::<u64>().ok()).sum();
+            let line = |line: &NewLogLine| LogReportLine {
+                stream: Some(line.stream.as_str().to_owned()),
+                text: self.redaction.redact_text(&line.text),
+            };
+            let report = LogReport {
+                worker: self.poll_request.worker.clone(),
+                run: job.run.clone(),
+                job: job.job,
+                lease_epoch: lease.lease_epoch.load(Ordering::SeqCst),
+                lines: batch.iter().filter(|one| !is_lost(one)).map(line).collect(),
+                lost,
+            };
+            // Log lines are for people: none is worth failing the task.
+            let _: Result<(), ServerRequestError> = self.client.post("log", &report, RESPONSE_SLACK).await;
+            batch.clear();
         }
     }
 
@@ -190,6 +225,16 @@ impl RemoteWorker {
                 self.client.post("complete", &complete, RESPONSE_SLACK * 4).await
             }
         }
+    }
+}
+
+/// Passes the log lines of a task to the loop that sends them.
+struct LineChannel(mpsc::UnboundedSender<NewLogLine>);
+
+impl LogSink for LineChannel {
+    fn push(&self, line: NewLogLine) {
+        // A closed channel means that the task's result is being sent.
+        let _ = self.0.send(line);
     }
 }
 

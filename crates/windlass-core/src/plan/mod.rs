@@ -89,6 +89,10 @@ pub struct Plan {
     /// The triggers that may start a run, with the conditions under which they do; see [`admit`](crate::admit).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Trigger>,
+    /// Labels that the definition gives its runs, by name. They are evaluated when a run is created; see
+    /// [`definition_labels`](crate::definition_labels).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<(Arc<str>, ExprId)>,
     /// Metadata that the server needs and the reducer does not.
     pub metadata: Value,
     /// Definitions that its calls may name, by the hash of their plan: a run that has begun keeps using these.
@@ -348,6 +352,7 @@ impl Plan {
             timeout: None,
             limits: None,
             triggers: Vec::new(),
+            labels: Vec::new(),
             metadata: Value::Null,
             pins: Vec::new(),
             hints: Vec::new(),

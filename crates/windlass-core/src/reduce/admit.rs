@@ -1,6 +1,8 @@
 //! Admission of trigger deliveries: whether a delivery starts runs, and which. Time and entropy come with the call,
 //! as they do with a tick.
 
+use std::sync::Arc;
+
 use windlass_value::{BlobHash, Map, RunView, Timestamp, Value};
 
 use super::eval::Locals;
@@ -94,6 +96,36 @@ pub fn admit(
     let value = reducer.eval(split, scope)?;
     let inputs = items(program, &reducer.resolve(&value)?)?;
     Ok(Admission { inputs, unmet: None })
+}
+
+/// Evaluates the labels that the definition gives a run with this input. The expressions see what the run would see
+/// when it starts. A label whose value is null is left out.
+pub fn definition_labels(
+    program: &Program,
+    TriggerDelivery { input, metadata }: TriggerDelivery<'_>,
+    now: Timestamp,
+    seed: u64,
+    values: &mut dyn Values,
+) -> Result<Vec<(Arc<str>, Value)>, AdmissionError> {
+    if program.plan.labels.is_empty() {
+        return Ok(Vec::new());
+    }
+    let parameters = program.parameters(input).map_err(|problems| invalid_input(&problems, None))?;
+    let run = RunView::new("", program.plan.name.clone(), now);
+    let mut state = State::new(RunView { input: input.clone(), trigger_metadata: metadata.clone(), parameters, ..run });
+    state.seed = seed;
+    let scope = state.root_scope;
+    let mut reducer = Reducer { program, state: &mut state, values, work: PartialTick::default() };
+    reducer.compute_parameters()?;
+    let mut labels = Vec::new();
+    for (name, expression) in &program.plan.labels {
+        let value = reducer.eval(*expression, scope)?;
+        let value = reducer.resolve(&value)?;
+        if !value.is_null() {
+            labels.push((name.clone(), value));
+        }
+    }
+    Ok(labels)
 }
 
 /// Maps an evaluation error of the validation: a delivery that cannot be read at all is invalid too.

@@ -24,7 +24,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use fault::{FaultResult, not_started};
 
-pub use admit::{Admission, AdmissionError, TriggerDelivery, UnmetCondition, admit};
+pub use admit::{Admission, AdmissionError, TriggerDelivery, UnmetCondition, admit, definition_labels};
 pub(crate) use budget::usage_value;
 pub use fault::{ImpossibleTick, ReducerFault};
 pub(crate) use fault::{kind_of, miscounted, no_frame, no_job, no_part, no_scope};

@@ -8,7 +8,7 @@ use windlass_value::{StoredValue, Timestamp, Value};
 
 use super::{FanOut, FrameId, QuietSteps, RegionActivation, ScopeId, TimerKey, WaitFrame};
 use crate::plan::NodeId;
-use crate::{ErrorInfo, LoopEndReason, LoopSummary, PreviousAttempts, ResumeData, SentToken, Status};
+use crate::{ErrorInfo, IterationRecord, LoopEndReason, LoopSummary, PreviousAttempts, ResumeData, SentToken, Status};
 
 /// A live instance of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -305,6 +305,9 @@ pub struct LoopFrame {
     /// Iterations whose judge gave no verdict.
     #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub unjudged: u64,
+    /// The history of iterations whose judge runs, by index. They are recorded with its verdict.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub judging: BTreeMap<u64, IterationRecord>,
 }
 
 /// The phase of a live iteration: its body runs, or its judge does.
@@ -387,6 +390,7 @@ impl LoopFrame {
             records: LoopResults::default(),
             history: None,
             unjudged: 0,
+            judging: BTreeMap::new(),
         }
     }
 }

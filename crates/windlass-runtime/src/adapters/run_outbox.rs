@@ -13,6 +13,7 @@ use crate::RuntimeError;
 use crate::adapter::NextInput;
 use crate::codec;
 use crate::report::FinalReport;
+use crate::task_log::LogWriter;
 
 /// The maximum number of messages taken from the inbox in one batch.
 const INBOX_BATCH_SIZE: u32 = 256;
@@ -32,6 +33,8 @@ pub(crate) struct RunOutboxOptions {
     pub commit_here: bool,
     /// Time is skipped when nothing else can happen. The store is asked for messages before that.
     pub virtual_time: bool,
+    /// Writes the log lines of tasks.
+    pub logs: Arc<LogWriter>,
 }
 
 pub(super) struct RunOutbox {
@@ -232,6 +235,11 @@ impl RunOutbox {
         let ticks = batch.record.as_ref().map_or(0, |record| u64::from(record.ticks));
         let creates = batch.create.is_some();
         let last = batch.release || batch.status.as_ref().is_some_and(|change| change.status.is_final());
+        if last && self.options.logs.has_pending() {
+            // A reader that sees the end of the run finds all of its log lines.
+            let logs = self.options.logs.clone();
+            let _ = tokio::task::spawn_blocking(move || logs.flush()).await;
+        }
         let (sender, receiver) = oneshot::channel();
         // A closed receiver means that the loop was dropped and needs no answer.
         let reply = Box::new(move |verdict| drop(sender.send(verdict)));

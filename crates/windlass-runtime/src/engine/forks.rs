@@ -157,8 +157,8 @@ impl RuntimeEngine {
         let how = RunOptions { parent: Some((parent, call)), depth, trace, from: Some(from), ..old.fork_options(self) };
         blobs.extend(referenced_blobs(&*self.inner.store, &codec::state_bytes(&state).0)?);
         let guard = self.inner.acquire_reload_guard(&id).await;
-        let program = old.program;
-        let beginning = StartFromState { run: id.clone(), plan, program, state, options: how, blobs, history };
+        let (program, labels) = (old.program, old.row.labels);
+        let beginning = StartFromState { run: id.clone(), plan, program, state, options: how, blobs, history, labels };
         match self.start_from_state(beginning, guard).await {
             Ok(_) => Ok(true),
             // It was created in the meantime, or cancelled before it started.
@@ -197,8 +197,8 @@ impl RuntimeEngine {
         let how = RunOptions { from: Some(from.clone()), ..old.fork_options(self) };
         blobs.extend(referenced_blobs(&*self.inner.store, &codec::state_bytes(&state).0)?);
         let guard = self.inner.acquire_reload_guard(&run).await;
-        let (plan, program) = (old.row.plan, old.program);
-        let beginning = StartFromState { run, plan, program, state, options: how, blobs, history };
+        let (plan, program, labels) = (old.row.plan, old.program, old.row.labels);
+        let beginning = StartFromState { run, plan, program, state, options: how, blobs, history, labels };
         match self.start_from_state(beginning, guard).await {
             // A concurrent request was faster.
             Err(RuntimeError::RunExists(run)) => {

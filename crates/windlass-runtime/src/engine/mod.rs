@@ -6,6 +6,7 @@ mod handle;
 mod heartbeat;
 mod ids;
 mod inherited_history;
+mod labels;
 mod quarantine;
 mod recover;
 mod reload;
@@ -27,7 +28,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, ProcessLimits, Program};
-use windlass_store::{CommitHook, GroupWriter, PlanRow, RunStatus, Store, WriterLimits};
+use windlass_store::{CommitHook, GroupWriter, PlanRow, RunLabels, RunStatus, Store, WriterLimits};
 use windlass_value::{BlobHash, Language};
 
 pub(crate) use events::EventFeed;
@@ -53,6 +54,7 @@ use crate::adapters::{DecoratorFactory, RunMailbox};
 use crate::codec;
 use crate::external_input::{InputGate, neutralize_references, secure_inputs};
 use crate::report::FinalReport;
+use crate::task_log::{LogWriter, TaskLogLimits};
 use crate::tool::Tools;
 use crate::workers::WorkerPool;
 
@@ -98,6 +100,8 @@ pub struct EngineOptions {
     pub max_buffered_events: usize,
     /// Creates the decorator of a run when the run is loaded into memory.
     pub decorators: Option<DecoratorFactory>,
+    /// Limits of the log lines of tasks.
+    pub log_limits: TaskLogLimits,
 }
 
 impl Default for EngineOptions {
@@ -117,6 +121,7 @@ impl Default for EngineOptions {
             gate: None,
             max_buffered_events: 2_000,
             decorators: None,
+            log_limits: TaskLogLimits::default(),
         }
     }
 }
@@ -167,6 +172,8 @@ pub(crate) struct EngineInner {
     decorators: Option<DecoratorFactory>,
     recovery: Mutex<RecoveryProgress>,
     pub counts: stats::EngineCounters,
+    /// Writes the log lines of tasks.
+    pub logs: Arc<LogWriter>,
 }
 
 /// A run that this engine is responsible for, in memory or not.
@@ -224,11 +231,20 @@ pub struct RunStartOptions {
     pub watch: bool,
     /// The run is created but starts only when it is resumed.
     pub held: bool,
+    /// Labels of the run, in addition to those of its definition and its parent run.
+    pub labels: RunLabels,
 }
 
 impl Default for RunStartOptions {
     fn default() -> RunStartOptions {
-        RunStartOptions { id: None, virtual_time: false, parent: None, watch: true, held: false }
+        RunStartOptions {
+            id: None,
+            virtual_time: false,
+            parent: None,
+            watch: true,
+            held: false,
+            labels: RunLabels::new(),
+        }
     }
 }
 
@@ -264,12 +280,15 @@ impl RuntimeEngine {
         let owner = EngineOwner::new(store.open_owner()?);
         let write: Arc<dyn Store> = store.clone();
         let writer = GroupWriter::with_limits(write, WriterLimits::default(), options.commit_hook)?;
+        let logs = Arc::new(LogWriter::new(store.clone(), options.log_limits));
+        let pool = WorkerPool::new(options.tools, options.max_job_concurrency).with_lease(options.lease);
         let inner = Arc::new(EngineInner {
             runtime: Handle::current(),
             store,
             writer: Arc::new(writer),
             owner,
-            pool: WorkerPool::new(options.tools, options.max_job_concurrency).with_lease(options.lease),
+            pool: pool.with_logs(logs.clone(), options.log_limits),
+            logs,
             languages: options.languages,
             limits: options.limits,
             evict_after: options.evict_after,

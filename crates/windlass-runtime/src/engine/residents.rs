@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tracing::{Instrument, debug, debug_span};
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, Event, Program, RunReply, RunResult, State, Tick, TickKind, TickOutput};
-use windlass_store::{NewRun, RunStatus};
+use windlass_store::{NewRun, RunLabels, RunStatus};
 use windlass_value::{BlobHash, Value};
 
 use super::{Durability, EngineInner, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
@@ -103,6 +103,7 @@ impl EngineInner {
             parent,
             commit_here: self.commit_here,
             virtual_time,
+            logs: self.logs.clone(),
         };
         let decorator = self.decorators.as_ref().and_then(|make| make(&run, &program.plan.name));
         let RunImage { state, blobs, iterations } = image;
@@ -489,6 +490,7 @@ impl super::RuntimeEngine {
             virtual_time: matches!(clock, Clock::Virtual { .. }),
             watch: false,
             held: false,
+            labels: RunLabels::new(),
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
         let origin = super::StartOrigin {
@@ -501,6 +503,7 @@ impl super::RuntimeEngine {
             trace,
             output_step: returns,
             run_tree,
+            inherited_labels: above.labels,
         };
         self.start_from(plan, input, options, origin).await.map(drop)
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use windlass_core::{Program, State};
-use windlass_store::{BatchVerdict, IterationRow, NewRun, NewSnapshot, PlanRow, RunBatch, StatusChange, StoreRead};
+use windlass_store::{
+    BatchVerdict, IterationRow, NewRun, NewSnapshot, PlanRow, RunBatch, RunLabels, StatusChange, StoreRead,
+};
 use windlass_value::{BlobHash, Duration, Value};
 
 use super::{Durability, ReloadGuard, RunHandle, RunOptions, RuntimeEngine, new_run_id, residents};
@@ -123,6 +125,7 @@ impl RuntimeEngine {
                 options: how,
                 blobs: snapshot.blobs,
                 history: Vec::new(),
+                labels: RunLabels::new(),
             },
             guard,
         )
@@ -135,7 +138,7 @@ impl RuntimeEngine {
         beginning: StartFromState,
         guard: ReloadGuard,
     ) -> Result<RunHandle, RuntimeError> {
-        let StartFromState { run, plan, program, mut state, options: how, blobs, history } = beginning;
+        let StartFromState { run, plan, program, mut state, options: how, blobs, history, labels } = beginning;
         let now = real_now();
         state.run.execution_id = self.inner.unused_execution_id()?;
         let create = NewRun {
@@ -148,6 +151,7 @@ impl RuntimeEngine {
             parent: how.parent.as_ref().map(|(parent, _)| parent.clone()),
             cancel_request_id: how.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),
             options: codec::encode(&how),
+            labels,
         };
         let status = resident_status(&state, false, false);
         let (body, state_hash) = codec::state_bytes(&state);
@@ -201,6 +205,8 @@ pub(super) struct StartFromState {
     pub blobs: Vec<(BlobHash, Vec<u8>)>,
     /// The iterations that the run takes over.
     pub history: Vec<IterationRow>,
+    /// The labels of the run that it continues.
+    pub labels: RunLabels,
 }
 
 fn decode_snapshot(bytes: &[u8]) -> Result<PortableSnapshot, RuntimeError> {

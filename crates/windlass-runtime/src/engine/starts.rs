@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use windlass_core::{Program, START_EVENT, TickKind};
-use windlass_store::{NewRun, RunRow};
+use windlass_store::{NewRun, RunLabels, RunRow};
 use windlass_value::{BlobHash, Timestamp, Value};
 
+use super::labels::LabelSources;
+use super::triggers::seed_from;
 use super::{
     Durability, RunHandle, RunOptions, RunStartOptions, RuntimeEngine, new_execution_id, new_run_id, residents,
 };
@@ -31,6 +33,8 @@ pub(crate) struct StartOrigin {
     pub output_step: Option<Arc<str>>,
     /// The run tree of the calling run.
     pub run_tree: Option<Arc<str>>,
+    /// The labels of the calling run.
+    pub inherited_labels: RunLabels,
 }
 
 impl RunOptions {
@@ -70,6 +74,7 @@ impl RuntimeEngine {
                 trace: None,
                 output_step: None,
                 run_tree: None,
+                inherited_labels: RunLabels::new(),
             },
         )
         .await
@@ -140,6 +145,16 @@ impl RuntimeEngine {
             return self.attach_to_existing(&row, &program, start_input, &how, options.watch).await;
         }
         let execution_id = new_execution_id();
+        let labels = LabelSources {
+            program: &program,
+            input: &input,
+            metadata: &origin.metadata,
+            now: origin.at,
+            seed: seed_from(&run),
+            given: &options.labels,
+            inherited: &origin.inherited_labels,
+        };
+        let labels = labels.labels(&*self.inner.store)?;
         let create = NewRun {
             execution_id,
             plan,
@@ -150,6 +165,7 @@ impl RuntimeEngine {
             parent: options.parent.as_ref().map(|(parent, _)| parent.clone()),
             cancel_request_id: options.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),
             options: codec::encode(&how),
+            labels,
         };
         let image = recovery::RunImage::new(recovery::new_state(&run, execution_id, &program, origin.at));
         let parent_origin = options.parent.as_ref().map(|(parent, _)| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use windlass_core::plan::Trigger;
 use windlass_core::{Admission, AdmissionError, Program, TriggerDelivery, UnmetCondition, admit};
-use windlass_store::RunRow;
+use windlass_store::{RunLabels, RunRow};
 use windlass_value::{BlobHash, Timestamp, Value};
 
 use super::starts::input_hash;
@@ -33,6 +33,8 @@ pub struct TriggerOptions {
     pub watch: bool,
     /// The runs are created, and each starts when it is resumed.
     pub held: bool,
+    /// Labels of the runs, in addition to those of the definition.
+    pub labels: RunLabels,
 }
 
 /// The outcome of a delivery.
@@ -62,8 +64,14 @@ impl RuntimeEngine {
         let start = |now: Timestamp, (at, input): (usize, Value)| {
             let (engine, run) = (self.clone(), delivery_run_id(&delivery, at));
             let (id, watch, metadata) = (Some(run.clone()), options.watch, metadata.clone());
-            let start =
-                RunStartOptions { id, virtual_time: options.virtual_time, parent: None, watch, held: options.held };
+            let start = RunStartOptions {
+                id,
+                virtual_time: options.virtual_time,
+                parent: None,
+                watch,
+                held: options.held,
+                labels: options.labels.clone(),
+            };
             async move {
                 let clock = if start.virtual_time { Clock::virtual_time() } else { Clock::Real };
                 let delivery = Some(whole);
@@ -77,6 +85,7 @@ impl RuntimeEngine {
                     trace: None,
                     output_step: None,
                     run_tree: None,
+                    inherited_labels: RunLabels::new(),
                 };
                 match engine.start_from(plan, input, start, origin).await {
                     // Another process made the same delivery as well and owns the run.
@@ -139,7 +148,7 @@ impl RuntimeEngine {
         now: Timestamp,
         delivery: &str,
     ) -> Result<Admission, RuntimeError> {
-        let seed = delivery_seed(delivery);
+        let seed = seed_from(delivery);
         let mut values = BlobCache::default();
         loop {
             match admit(program, trigger, delivered, now, seed, &mut values) {
@@ -176,8 +185,8 @@ fn delivery_run_id(delivery: &str, item: usize) -> String {
     format!("{delivery}-{item}")
 }
 
-/// Derives the seed from the delivery's name, so that a repeat draws the same random numbers.
-fn delivery_seed(delivery: &str) -> u64 {
-    let hash = blake3::hash(delivery.as_bytes());
+/// Derives a seed from the name of a delivery or a run, so that a repeat draws the same random numbers.
+pub(super) fn seed_from(name: &str) -> u64 {
+    let hash = blake3::hash(name.as_bytes());
     hash.as_bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
 }

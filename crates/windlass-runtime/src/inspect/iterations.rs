@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{IterationRecord, LoopEndReason};
+use windlass_core::{IterationRecord, IterationVerdict, LoopEndReason};
 use windlass_store::{IterationHeader, IterationOutcome, IterationRow, StoreRead};
 use windlass_value::{Map, Value};
 
@@ -237,6 +237,10 @@ pub fn history_strip(
     Ok(strip)
 }
 
+fn verdict_value(verdict: &IterationVerdict) -> Value {
+    Value::object([("done", Value::from(verdict.done)), ("reason", Value::from(verdict.reason.clone()))])
+}
+
 /// Returns one iteration as a value for programs.
 pub fn iteration_value(run: &str, iteration: &IterationRecord) -> Value {
     let mut map = Map::new();
@@ -254,6 +258,9 @@ pub fn iteration_value(run: &str, iteration: &IterationRecord) -> Value {
     }
     if let Some(item) = &iteration.item {
         map.insert("item", item.clone());
+    }
+    if let Some(verdict) = &iteration.verdict {
+        map.insert("verdict", verdict_value(verdict));
     }
     Value::map(map)
 }

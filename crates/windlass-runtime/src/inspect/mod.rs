@@ -28,7 +28,7 @@ pub use iterations::{
 };
 pub use listed_status::{ListedCount, ListedStatus, OwnerProbe, count_by_status, filter_by_status, listed_status};
 pub use source_location::source_span;
-pub use tree::{frame_path, mark_stopped, running_iterations, tree_value};
+pub use tree::{NextDue, due_kind, frame_path, mark_stopped, running_iterations, tree_value};
 
 use windlass_core::{ErrorInfo, START_EVENT, SignalDelivery};
 

@@ -23,6 +23,43 @@ pub fn frame_path(above: &str, view: &FrameView) -> String {
     format!("{above}{iteration}{dot}{}", view.name)
 }
 
+/// The next moment at which a run continues by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextDue {
+    /// The path of the node that continues.
+    pub path: String,
+    /// The kind of continuation: `iteration`, `retry` or `timer`.
+    pub what: &'static str,
+    /// The time.
+    pub at: Timestamp,
+}
+
+impl NextDue {
+    /// Returns the earliest of the due times of live nodes.
+    pub fn earliest(views: &[FrameView]) -> Option<NextDue> {
+        let mut all = Vec::new();
+        collect_due(views, "", &mut all);
+        all.into_iter().min_by_key(|due| due.at)
+    }
+}
+
+fn collect_due(views: &[FrameView], above: &str, all: &mut Vec<NextDue>) {
+    for view in views {
+        let path = frame_path(above, view);
+        all.extend(view.due.map(|at| NextDue { path: path.clone(), what: due_kind(view), at }));
+        collect_due(&view.children, &path, all);
+    }
+}
+
+/// Returns the kind of continuation that a node with a due time waits for.
+pub fn due_kind(view: &FrameView) -> &'static str {
+    match (view.activity, &view.looping) {
+        ("retrying", _) => "retry",
+        (_, Some(_)) => "iteration",
+        _ => "timer",
+    }
+}
+
 /// Returns the number of iterations that have started and not ended.
 pub fn running_iterations(looping: &LoopView) -> u64 {
     looping.begun.saturating_sub(looping.ended)
@@ -43,6 +80,9 @@ fn node_value(view: &FrameView, now: Timestamp) -> Value {
     map.insert("attempt", view.attempt);
     if let Some(iteration) = view.iteration {
         map.insert("iteration", iteration);
+    }
+    if let Some(due) = view.due {
+        map.insert("due_at", due.to_string());
     }
     if let Some(looping) = &view.looping {
         map.insert("loop", loop_value(looping));

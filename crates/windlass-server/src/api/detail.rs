@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, EventKind, Program, State, frame_tree, usage_so_far};
 use windlass_runtime::inspect::{
-    ListedStatus, StoredEvent, StoredEvents, StoredRun, final_report, live_owner, mark_stopped, run_time_now,
+    ListedStatus, NextDue, StoredEvent, StoredEvents, StoredRun, final_report, live_owner, mark_stopped, run_time_now,
     status_name, tree_value, with_run_hint,
 };
 use windlass_runtime::{
@@ -68,12 +68,32 @@ pub(crate) struct RunDetail {
     pub usage: Value,
     /// The number of ticks in the journal, trimmed ones included.
     pub ticks: u64,
+    /// The next moment at which it continues by itself, if it waits for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_due: Option<NextDueInfo>,
     /// The current activity: a tree, as in `windlass status --json`.
     #[schema(value_type = Vec<Object>)]
     pub current: Value,
     /// The top-level steps that have ended, by name, as in `windlass run --json`.
     #[schema(value_type = Object)]
     pub steps: Value,
+}
+
+/// The next moment at which a run continues by itself.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NextDueInfo {
+    /// The path of the node that continues.
+    pub path: String,
+    /// iteration, retry or timer
+    pub what: &'static str,
+    /// RFC 3339
+    pub at: String,
+}
+
+impl NextDueInfo {
+    fn from_due(due: NextDue) -> NextDueInfo {
+        NextDueInfo { path: due.path, what: due.what, at: due.at.to_string() }
+    }
 }
 
 /// The run from which another was forked, and the path.
@@ -170,6 +190,7 @@ fn ended_detail(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetai
         queue_position: None,
         usage: report.usage.clone(),
         ticks: row.ticks,
+        next_due: None,
         current: Value::list(Vec::new()),
         steps: steps_value(app, row, plan, report.steps, &mut left)?,
     })
@@ -193,6 +214,7 @@ fn quarantined_detail(app: &App, row: &RunRow, reason: &ErrorInfo) -> Result<Run
         queue_position: None,
         usage: Value::Null,
         ticks: row.ticks,
+        next_due: None,
         current: Value::list(Vec::new()),
         steps: Value::map(Map::new()),
     })
@@ -222,6 +244,7 @@ fn open_detail(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -
         queue_position: find_queue_position(app.store.as_ref(), row, &newest_program(app, row, program)?.plan)?,
         usage: usage_so_far(state),
         ticks: state.ticks,
+        next_due: NextDue::earliest(&frames).map(NextDueInfo::from_due),
         current: tree_value(&frames, run_time_now(row, state.now)),
         steps: steps_value(app, row, Some(&program.plan), completed_steps(program, state), &mut left)?,
     })

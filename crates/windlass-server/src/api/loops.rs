@@ -73,6 +73,9 @@ pub(crate) struct LoopLive {
     /// The condition as written.
     #[schema(value_type = serde_json::Value)]
     pub condition: Option<Value>,
+    /// Time of the next iteration or retry, if the loop waits for it, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<String>,
 }
 
 /// A page of a loop's iterations.
@@ -83,7 +86,7 @@ pub(crate) struct IterationList {
     /// The path of the loop.
     pub r#loop: String,
     /// As in `windlass iterations --json`: iteration, status, started_at, duration_ms, condition_result, result,
-    /// error?, reason?, item?; and `path`, as taken by restarts and events. An error also has its `position` in the
+    /// error?, reason?, item?, verdict? (`{done, reason}` of the judge); and `path`, as taken by restarts and events. An error also has its `position` in the
     /// definition.
     #[schema(value_type = Vec<Object>)]
     pub iterations: Vec<Value>,
@@ -216,7 +219,8 @@ fn collect_live_loops(frames: &[FrameView], above: &str, found: &mut Vec<LiveLoo
         let path = frame_path(above, frame);
         if let Some(LoopView { begun, ended, failed, max_iterations, condition, .. }) = &frame.looping {
             let (begun, ended, failed, max_iterations) = (*begun, *ended, *failed, *max_iterations);
-            let live = LoopLive { begun, ended, failed, max_iterations, condition: condition.clone() };
+            let due_at = frame.due.map(|due| due.to_string());
+            let live = LoopLive { begun, ended, failed, max_iterations, condition: condition.clone(), due_at };
             found.push((path.clone(), frame.label.to_string(), live, frame.usage.clone()));
         }
         collect_live_loops(&frame.children, &path, found);

@@ -12,6 +12,7 @@ pub(crate) mod extract;
 pub(crate) mod graph;
 pub(crate) mod journal;
 mod locations;
+pub(crate) mod logs;
 pub(crate) mod loops;
 pub(crate) mod models;
 mod objects;
@@ -68,6 +69,7 @@ fn worker_routes() -> OpenApiRouter<App> {
         .routes(routes!(workers::lease))
         .routes(routes!(workers::heartbeat))
         .routes(routes!(workers::progress))
+        .routes(routes!(workers::log))
         .routes(routes!(workers::complete))
         .routes(routes!(workers::fail))
         .routes(routes!(workers::deregister))
@@ -111,6 +113,7 @@ fn run_routes() -> OpenApiRouter<App> {
         .routes(routes!(events::events))
         .routes(routes!(graph::graph))
         .routes(routes!(graph::steps))
+        .routes(routes!(logs::list))
         .routes(routes!(journal::journal))
         .routes(routes!(journal::value))
         .routes(routes!(loops::list))

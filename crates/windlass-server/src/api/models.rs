@@ -2,6 +2,8 @@
 
 #![deny(clippy::missing_docs_in_private_items)]
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::ErrorInfo;
@@ -53,6 +55,9 @@ pub(crate) struct RunSummary {
     /// The id of the parent run, for a child run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// The labels of the run, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Present if the run did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
@@ -75,6 +80,7 @@ impl RunSummary {
             changed_at: row.changed_at.to_string(),
             duration_ms: run_duration(row).as_ms(),
             parent: row.parent.as_ref().map(ToString::to_string),
+            labels: row.labels.clone(),
             error: error.map(|error| RunError::from_error(&error, None)),
         }
     }

@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use windlass_dialect::InputWarning;
 use windlass_runtime::inspect::{ListedCount, ListedStatus, count_by_status, filter_by_status, listed_status};
 use windlass_runtime::{RunHandle, RunOptions, RunStartOptions, RuntimeError, input_hash};
-use windlass_store::{ParentFilter, RunFilter, RunStatus};
+use windlass_store::{ParentFilter, RunFilter, RunLabels, RunStatus};
 use windlass_syntax::did_you_mean;
 use windlass_value::{BlobHash, Map, Timestamp, Value};
 
@@ -47,6 +47,9 @@ pub(crate) struct StartRequest {
     pub id: Option<String>,
     /// Time to wait for the run's end in milliseconds; at most 60,000.
     pub wait_ms: Option<u64>,
+    /// Labels of the run, in addition to those of its definition.
+    #[serde(default)]
+    pub labels: RunLabels,
 }
 
 /// A started run.
@@ -112,6 +115,9 @@ pub(crate) struct RunListQuery {
     dialect: Option<String>,
     /// Part of the run's id or of its definition's name.
     search: Option<String>,
+    /// Only runs with this label, `name=value`; several are separated by commas. A part without `=` belongs to the
+    /// value before it.
+    label: Option<String>,
     /// Only child runs of this run.
     parent: Option<String>,
     /// Include child runs.
@@ -145,7 +151,7 @@ pub(crate) async fn start(
     IdempotencyKey(key): IdempotencyKey,
     Json(body): Json<StartRequest>,
 ) -> Result<Response, ApiProblem> {
-    let StartRequest { definition, version, input, id, wait_ms } = body;
+    let StartRequest { definition, version, input, id, wait_ms, labels } = body;
     let id = run_id(id, key, &allowed.identity)?;
     let max_wait_ms = app.options.limits.max_start_wait.to_std().as_millis();
     if let Some(ms) = wait_ms.filter(|ms| u128::from(*ms) > max_wait_ms) {
@@ -170,7 +176,7 @@ pub(crate) async fn start(
         }
         (Err(problem), _) => return Err(problem),
     };
-    let options = RunStartOptions { id: id.clone(), watch: false, ..RunStartOptions::default() };
+    let options = RunStartOptions { id: id.clone(), watch: false, labels, ..RunStartOptions::default() };
     let program = app.engine.program(&plan)?;
     let unused = app.compiler.dialects().for_plan(&program.plan).check_input(&program.plan, &input);
     let warnings = unused.into_iter().map(|InputWarning { message, hint }| StartWarning { message, hint }).collect();
@@ -343,6 +349,8 @@ pub(crate) struct CountsQuery {
     dialect: Option<String>,
     /// Part of the run's id or of its definition's name.
     search: Option<String>,
+    /// Only runs with these labels, as in a list of runs.
+    label: Option<String>,
     /// Only child runs of this run.
     parent: Option<String>,
     /// Include child runs.
@@ -384,8 +392,9 @@ pub(crate) async fn counts(
     State(app): State<App>,
     Query(query): Query<CountsQuery>,
 ) -> Result<axum::Json<StatusCounts>, ApiProblem> {
-    let CountsQuery { definition, dialect, search, parent, children, since, until } = query;
-    let query = RunListQuery { definition, dialect, search, parent, children, since, until, ..RunListQuery::default() };
+    let CountsQuery { definition, dialect, search, label, parent, children, since, until } = query;
+    let page = RunListQuery::default();
+    let query = RunListQuery { definition, dialect, search, label, parent, children, since, until, ..page };
     let filter = parse_filter(&app, query).await?;
     app.read_store(move |app| {
         let counts = count_by_status(app.store.as_ref(), &filter, MAX_COUNTED)?;
@@ -415,8 +424,25 @@ async fn parse_filter(app: &App, query: RunListQuery) -> Result<RunFilter, ApiPr
         parent,
         since: parse_time("since", query.since)?,
         until: parse_time("until", query.until)?,
+        labels: parse_labels(query.label.as_deref())?,
         ..RunFilter::default()
     })
+}
+
+/// Parses `name=value,name=value`. A part without `=` belongs to the value before it.
+fn parse_labels(text: Option<&str>) -> Result<RunLabels, ApiProblem> {
+    let mut labels: Vec<(String, String)> = Vec::new();
+    for part in text.iter().flat_map(|text| text.split(',')) {
+        match (part.split_once('='), labels.last_mut()) {
+            (Some((name, value)), _) => labels.push((name.trim().to_owned(), value.to_owned())),
+            (None, Some((_, value))) => *value = format!("{value},{part}"),
+            (None, None) => {
+                let problem = ApiProblem::bad_request(format!("`label` is `{}`", printable(part)));
+                return Err(problem.hint("expected name=value, such as customer=acme"));
+            }
+        }
+    }
+    Ok(labels.into_iter().collect())
 }
 
 fn check_dialect(app: &App, given: Option<&str>) -> Result<(), ApiProblem> {

@@ -10,7 +10,7 @@ use crate::auth::{Allowed, Control, Read, TokenIdentity, Work};
 use crate::problem::codes;
 use crate::workers::{
     CompleteRequest, DeregisterRequest, FailRequest, HeartbeatRequest, HeartbeatResponse, LeaseRequest, LeaseResponse,
-    ProgressReport, ReportAccepted, ReportRejection, WorkerKey, WorkerList,
+    LogReport, ProgressReport, ReportAccepted, ReportRejection, WorkerKey, WorkerList,
 };
 use crate::{ApiProblem, App};
 
@@ -83,6 +83,21 @@ pub(crate) async fn progress(
     app.dispatcher
         .progress(&worker_key, &progress)
         .map_err(|refused| rejection_problem(refused, progress.job, progress.lease_epoch))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Stores log lines of a running task: `log()` of a worker, or the output of its programs. It counts as a heartbeat.
+#[utoipa::path(post, path = "/api/v1/worker/log", tag = "workers", request_body = LogReport,
+    responses((status = 204, description = "the lines are stored, as far as the limits allow"), (status = 409, body = ApiProblem, description = "the worker no longer holds the lease")))]
+pub(crate) async fn log(
+    allowed: Allowed<Work>,
+    State(app): State<App>,
+    Json(report): Json<LogReport>,
+) -> Result<StatusCode, ApiProblem> {
+    let worker_key = parse_worker_key(&allowed.identity, &report.worker)?;
+    app.dispatcher
+        .log(&worker_key, &report)
+        .map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::TaskOutcome;
-use windlass_runtime::{EventPublisher, RemoteLease, ToolCall, real_now};
+use windlass_runtime::{EventPublisher, RemoteLease, TaskLog, ToolCall, real_now};
 use windlass_tools::Redactor;
 use windlass_value::Timestamp;
 
@@ -64,6 +64,7 @@ pub(super) struct JobEntry {
     pub queued_at: Timestamp,
     pub cancelled: bool,
     pub publish: EventPublisher,
+    pub log: TaskLog,
     pub away: Option<RemoteLease>,
     pub result: Option<oneshot::Sender<TaskOutcome>>,
     /// Wakes the waiting tool call, because the time of its next check has changed.
@@ -271,7 +272,7 @@ impl Dispatcher {
             }
             JobStage::Leased(_) => {}
         }
-        let (publish, away) = (call.publish, call.remote_lease);
+        let (publish, log, away) = (call.publish, call.log, call.remote_lease);
         let entry = JobEntry {
             job: Arc::new(job),
             kind,
@@ -279,6 +280,7 @@ impl Dispatcher {
             queued_at,
             cancelled: false,
             publish,
+            log,
             away,
             result: Some(result),
             changed,

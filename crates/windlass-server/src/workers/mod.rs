@@ -26,6 +26,6 @@ pub(crate) use registry::WorkerKey;
 pub use remote::with_remote_workers;
 pub use wire::{
     CompleteRequest, DeregisterRequest, FailRequest, HeartbeatRequest, HeartbeatResponse, Labels, LeaseInfo, LeaseRef,
-    LeaseRequest, LeaseResponse, LeasedJob, ProgressReport, QueueInfo, ReportAccepted, ReportOrigin, WorkerFailure,
-    WorkerInfo, WorkerList, WorkerState,
+    LeaseRequest, LeaseResponse, LeasedJob, LogReport, LogReportLine, ProgressReport, QueueInfo, ReportAccepted,
+    ReportOrigin, WorkerFailure, WorkerInfo, WorkerList, WorkerState,
 };

@@ -9,11 +9,12 @@ use windlass_core::{EventKind, SuspendedOn, TaskOutcome};
 use windlass_runtime::RemoteLease;
 use windlass_value::Value;
 
-use super::dispatcher::{Dispatcher, DispatcherState, JobStage, LeasePoll, PendingReport, ReportRejection};
+use super::dispatcher::{Dispatcher, DispatcherState, JobEntry, JobStage, LeasePoll, PendingReport, ReportRejection};
 use super::queue::JobId;
 use super::registry::{FinishedReport, WorkerKey};
 use super::wire::{
-    HeartbeatRequest, HeartbeatResponse, LeaseRef, LeaseRequest, LeaseResponse, LeasedJob, ProgressReport, ReportOrigin,
+    HeartbeatRequest, HeartbeatResponse, LeaseRef, LeaseRequest, LeaseResponse, LeasedJob, LogReport, ProgressReport,
+    ReportOrigin,
 };
 
 /// Maximum time that a lease request waits.
@@ -150,28 +151,46 @@ impl Dispatcher {
     /// Publishes an event of a running task. It counts as a heartbeat.
     pub(crate) fn progress(&self, worker_key: &WorkerKey, progress: &ProgressReport) -> Result<(), ReportRejection> {
         let data = self.redaction.redact_value(&progress.data);
+        let id = JobId { run: progress.run.clone(), job: progress.job };
+        self.with_leased_job(worker_key, &id, progress.lease_epoch, |entry| match progress.r#type.as_deref() {
+            None => entry.publish.progress(data),
+            Some(kind) => entry.publish.send(kind, data),
+        })
+    }
+
+    /// Stores log lines of a running task. They count as a heartbeat.
+    pub(crate) fn log(&self, worker_key: &WorkerKey, report: &LogReport) -> Result<(), ReportRejection> {
+        let id = JobId { run: report.run.clone(), job: report.job };
+        let log = self.with_leased_job(worker_key, &id, report.lease_epoch, |entry| entry.log.clone())?;
+        log.count_lost(report.lost);
+        for line in &report.lines {
+            log.write(line.stream(), &self.redaction.redact_text(&line.text));
+        }
+        Ok(())
+    }
+
+    /// Accesses a job that this worker holds under this epoch, and renews its lease.
+    fn with_leased_job<T>(
+        &self,
+        worker_key: &WorkerKey,
+        id: &JobId,
+        lease_epoch: u32,
+        access: impl FnOnce(&mut JobEntry) -> T,
+    ) -> Result<T, ReportRejection> {
         let mut guard = self.state();
         let state = &mut *guard;
         if state.workers.has_left(worker_key, self.lease) {
             return Err(ReportRejection::Stale);
         }
         state.workers.touch(worker_key, self.lease);
-        let id = JobId { run: progress.run.clone(), job: progress.job };
-        let entry = state
-            .jobs
-            .get_mut(&id)
-            .filter(|entry| entry.job.lease_epoch == progress.lease_epoch)
-            .ok_or(ReportRejection::Stale)?;
+        let entry = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch);
+        let entry = entry.ok_or(ReportRejection::Stale)?;
         let JobStage::Leased(held) = &mut entry.stage else { return Err(ReportRejection::Stale) };
         if held.worker != *worker_key {
             return Err(ReportRejection::Stale);
         }
         held.expires_at = Instant::now() + self.lease;
-        match progress.r#type.as_deref() {
-            None => entry.publish.progress(data),
-            Some(kind) => entry.publish.send(kind, data),
-        }
-        Ok(())
+        Ok(access(entry))
     }
 
     /// Records the end of a task. Returns when it is durable, with the next task under the same lease.

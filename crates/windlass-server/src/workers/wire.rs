@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::{ErrorInfo, NextCall, PreviousAttempts, ResumeData, SideOutputs, Suspension, TaskOutcome};
+use windlass_store::LogStream;
 use windlass_value::{Timestamp, Value};
 
 /// Label names and values, sorted.
@@ -197,6 +198,43 @@ pub struct ProgressReport {
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub data: Value,
+}
+
+/// Log lines of a running task.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LogReport {
+    /// The id of the worker.
+    pub worker: String,
+    /// The id of the run.
+    #[schema(value_type = String)]
+    pub run: Arc<str>,
+    /// The number of the job in the run.
+    pub job: u64,
+    /// The fencing token of the lease.
+    pub lease_epoch: u32,
+    /// The lines, in order.
+    pub lines: Vec<LogReportLine>,
+    /// Number of lines that the worker could not send.
+    #[serde(default)]
+    pub lost: u64,
+}
+
+/// A log line of a worker.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LogReportLine {
+    /// stdout, stderr or log; log by default
+    #[serde(default)]
+    pub stream: Option<String>,
+    /// The text. Line breaks make several lines of it.
+    pub text: String,
+}
+
+impl LogReportLine {
+    /// Returns the stream; an unknown one is the worker's own log.
+    pub(crate) fn stream(&self) -> LogStream {
+        let named = self.stream.as_deref().and_then(LogStream::parse);
+        named.filter(|stream| *stream != LogStream::Lost).unwrap_or(LogStream::Log)
+    }
 }
 
 /// The successful end of a task.

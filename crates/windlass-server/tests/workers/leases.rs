@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 use windlass_core::{Event, Status};
 use windlass_runtime::RunRequest;
+use windlass_store::{LogFilter, StoreLogs};
 use windlass_value::{Map, Value};
 
 use crate::support::{LEASE, ended, one, plan, server, server_with_lease, succeeded};
@@ -206,6 +207,25 @@ async fn a_timeout_starts_when_a_worker_leases_the_job() {
     let report = ended(&mut run).await;
     assert_eq!(report.status, Status::Failed);
     worker.assert_rejected(&job).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn log_lines_of_a_worker_are_stored_with_the_task() {
+    let server = server();
+    let mut run = server.start("r", one("p")).await;
+    let worker = server.worker("w");
+    let job = worker.job().await;
+    tokio::time::advance(LEASE - std::time::Duration::from_secs(1)).await;
+    let lines = json!({"lines": [{"text": "begun\nand more"}, {"text": "oops", "stream": "stderr"}], "lost": 2});
+    server.post("/worker/log", worker.job_report(&job, lines)).await;
+    tokio::time::advance(LEASE - std::time::Duration::from_secs(1)).await;
+    worker.complete(&job, "done").await;
+    assert_eq!(ended(&mut run).await.status, Status::Succeeded, "log lines count as a heartbeat");
+    let page = server.store.logs("r", LogFilter::default(), 0, 99).expect("read");
+    let shown: Vec<(&str, &str)> = page.lines.iter().map(|line| (line.stream.as_str(), line.text.as_str())).collect();
+    assert_eq!(shown, [("log", "begun"), ("log", "and more"), ("stderr", "oops"), ("lost", "2")]);
+    assert_eq!(page.lines[0].path, job["path"].as_str().expect("a path").into());
+    assert_eq!(server.post_rejected("/worker/log", worker.job_report(&job, json!({"lines": []}))).await.0, 409);
 }
 
 #[tokio::test(start_paused = true)]

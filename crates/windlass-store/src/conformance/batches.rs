@@ -24,6 +24,7 @@ pub fn creation(run: &str) -> RunBatch {
         parent: None,
         cancel_request_id: None,
         options: Vec::new(),
+        labels: Default::default(),
     };
     RunBatch { run: run.into(), owner_epoch: 1, create: Some(create), ..RunBatch::default() }
 }

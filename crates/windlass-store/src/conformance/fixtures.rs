@@ -20,6 +20,7 @@ pub(super) fn new_run(owner: Option<&str>) -> NewRun {
         parent: Some("parent".into()),
         cancel_request_id: None,
         options: b"options".to_vec(),
+        labels: Default::default(),
     }
 }
 

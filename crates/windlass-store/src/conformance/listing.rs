@@ -4,13 +4,14 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, new_run, run_row, status};
-use crate::{NewRun, ParentFilter, RUN_FORMAT, RunBatch, RunFilter, RunRow, RunStatus, RunningFilter};
+use crate::{NewRun, ParentFilter, RUN_FORMAT, RunBatch, RunFilter, RunLabels, RunRow, RunStatus, RunningFilter};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     for number in 0..10 {
         let definition = if number % 2 == 0 { "even" } else { "odd" };
-        let create = NewRun { definition: definition.to_owned(), ..new_run(None) };
+        let labels = [("parity".to_owned(), definition.to_owned()), ("note".to_owned(), "a \"b\" = ü".to_owned())];
+        let create = NewRun { definition: definition.to_owned(), labels: labels.into(), ..new_run(None) };
         commit(&store, vec![RunBatch { create: Some(create), ..creation(&format!("r{number}")) }]);
     }
     for (run, now) in [("r2", RunStatus::Succeeded), ("r3", RunStatus::TimedOut), ("r4", RunStatus::Waiting)] {
@@ -60,8 +61,15 @@ fn assert_full_row(row: &RunRow) {
         options: b"options".to_vec(),
         result: Some(b"result".to_vec()),
         ticks: 0,
+        labels: [("parity".to_owned(), "even".to_owned()), ("note".to_owned(), "a \"b\" = ü".to_owned())].into(),
     };
     assert_eq!(*row, expected, "everything that was given");
+}
+
+/// The labels of the run with this number.
+fn labels(number: i64) -> RunLabels {
+    let customer = ("customer".to_owned(), format!("c{}", number % 3));
+    [customer, ("env".to_owned(), if number % 2 == 0 { "prod" } else { "test" }.to_owned())].into()
 }
 
 fn names(rows: &[RunRow]) -> Vec<&str> {
@@ -78,6 +86,7 @@ pub(super) fn check_filters(subject: &mut dyn ConformanceSubject) {
             dialect: if number % 3 == 0 { "noetl" } else { "loom" }.to_owned(),
             parent: [None, Some("r-0".into()), Some("r-1".into())][number as usize % 3].clone(),
             created_at: Timestamp(1_000 + number * 10),
+            labels: if number % 5 == 4 { RunLabels::new() } else { labels(number) },
             ..new_run([None, Some("alive-1"), Some("dead-1")][number as usize / 10])
         };
         let run = format!("{}-{number}", if number < 12 { "r" } else { "Late" });
@@ -137,9 +146,22 @@ pub(super) fn check_filters(subject: &mut dyn ConformanceSubject) {
             Box::new(|row| row.created_at < Timestamp(1_150))
         }),
     ];
+    let label = |name: &str, value: &str| RunFilter {
+        labels: [(name.to_owned(), value.to_owned())].into(),
+        ..RunFilter::default()
+    };
+    let labelled: Vec<(&str, RunFilter, Fits)> = vec![
+        ("label", label("customer", "c1"), Box::new(|row| row.labels.get("customer").is_some_and(|it| it == "c1"))),
+        ("other label", label("env", "prod"), Box::new(|row| row.labels.get("env").is_some_and(|it| it == "prod"))),
+        ("unknown label", label("customer", "prod"), Box::new(|_| false)),
+    ];
+    let parts: Vec<(&str, RunFilter, Fits)> = parts.into_iter().chain(labelled).collect();
     for (one_name, one, one_fits) in &parts {
         for (other_name, other, other_fits) in &parts {
             let Some(filter) = merge_filters(one, other) else { continue };
+            if one.labels.iter().any(|(name, value)| other.labels.get(name).is_some_and(|other| other != value)) {
+                continue;
+            }
             let fitting = all.iter().filter(|row| one_fits(row) && other_fits(row));
             let fitting: Vec<&str> = fitting.map(|row| &*row.run).collect();
             let mut found = Vec::new();
@@ -193,5 +215,6 @@ fn merge_filters(one: &RunFilter, other: &RunFilter) -> Option<RunFilter> {
         since: either(&one.since, &other.since)?,
         until: either(&one.until, &other.until)?,
         running: either(&one.running, &other.running)?,
+        labels: one.labels.iter().chain(&other.labels).map(|(name, value)| (name.clone(), value.clone())).collect(),
     })
 }

@@ -17,6 +17,7 @@ mod inbox;
 mod iterations;
 mod journal;
 mod listing;
+mod logs;
 mod ownership;
 mod records;
 mod release;
@@ -82,6 +83,7 @@ pub const STORE_GUARANTEES: &[StoreGuarantee] = &[
     StoreGuarantee { name: "blobs and plans are stored by their hash", check: content::check },
     StoreGuarantee { name: "runs are listed newest first", check: listing::check },
     StoreGuarantee { name: "listings return exactly the matching runs", check: listing::check_filters },
+    StoreGuarantee { name: "log lines are bounded and read in order", check: logs::check },
     StoreGuarantee { name: "open waits are listed", check: waits::check },
     StoreGuarantee { name: "records change together, or not at all", check: records::check },
     StoreGuarantee { name: "other processes notice writes", check: change_mark::check },

@@ -124,6 +124,6 @@ impl StoredRunImage {
         let journal = self.journal.values().map(|row| row.row.body.len());
         let snapshots = self.snapshots.values().map(|row| row.row.body.len());
         let iterations = self.iterations.values().flat_map(|rows| rows.values()).map(|row| row.body.len());
-        journal.chain(snapshots).chain(iterations).sum::<usize>() as u64
+        journal.chain(snapshots).chain(iterations).sum::<usize>() as u64 + self.logs.bytes()
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use windlass_value::{BlobHash, Timestamp};
 
 use super::checksummed::{BlobRow, Checksummed};
+use super::logs::RunLogs;
 use crate::RUN_FORMAT;
 use crate::{
     BatchVerdict, InboxRow, IterationOutcome, IterationRow, IterationTrim, JournalRecord, JournalRow, NewRun,
@@ -38,6 +39,8 @@ pub(super) struct DiskImage {
     /// By kind and key.
     pub records: BTreeMap<(String, String), Checksummed<RecordRow>>,
     pub last_revision: u64,
+    /// The position of the newest log line.
+    pub last_log_position: i64,
     next_position: u64,
 }
 
@@ -49,6 +52,7 @@ pub(super) struct StoredRunImage {
     pub journal: BTreeMap<u64, Checksummed<JournalRow>>,
     pub snapshots: BTreeMap<u64, Checksummed<SnapshotRow>>,
     pub iterations: BTreeMap<Arc<str>, BTreeMap<u64, IterationRow>>,
+    pub logs: RunLogs,
 }
 
 impl DiskImage {
@@ -168,12 +172,19 @@ impl DiskImage {
             options: new.options,
             result: None,
             ticks: 0,
+            labels: new.labels,
         };
         self.numbers.insert(run.clone(), number);
         self.execution_ids.insert(new.execution_id, number);
         let journal = BTreeMap::new();
-        let run =
-            StoredRunImage { row, claimed_ticks: 0, journal, snapshots: BTreeMap::new(), iterations: BTreeMap::new() };
+        let run = StoredRunImage {
+            row,
+            claimed_ticks: 0,
+            journal,
+            snapshots: BTreeMap::new(),
+            iterations: BTreeMap::new(),
+            logs: RunLogs::default(),
+        };
         self.runs.insert(number, run);
     }
 

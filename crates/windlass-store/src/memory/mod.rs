@@ -7,6 +7,7 @@
 mod checksummed;
 mod clean;
 mod image;
+mod logs;
 mod read;
 mod records;
 

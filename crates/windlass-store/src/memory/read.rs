@@ -239,6 +239,7 @@ fn matches_filter(filter: &RunFilter, row: &RunRow) -> bool {
         && filter.dialect.as_ref().is_none_or(|dialect| row.dialect == *dialect)
         && !(filter.unfinished && row.status.is_final())
         && filter.search.as_ref().is_none_or(|part| has(&row.run, part) || has(&row.definition, part))
+        && filter.labels.iter().all(|(name, value)| row.labels.get(name) == Some(value))
         && filter.since.is_none_or(|since| row.created_at >= since)
         && filter.until.is_none_or(|until| row.created_at < until)
         && match &filter.parent {

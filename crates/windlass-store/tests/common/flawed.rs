@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
     BatchRemoval, BatchVerdict, ClaimResult, InboxRow, InboxVerdict, IterationHeader, IterationRow, JournalRow,
-    MemoryStore, OpenWait, Owner, PlanRow, RecordChange, RecordRow, RemovableTree, RunBatch, RunFilter, RunRow,
-    SnapshotRow, StatusCount, StoreClean, StoreError, StoreOwners, StoreRead, StoreRecords, StoreScan, StoreWrite,
-    SweepResult, TreeRemoval,
+    LogFilter, LogPage, MemoryStore, NewLogLine, OpenWait, Owner, PlanRow, RecordChange, RecordRow, RemovableTree,
+    RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreError, StoreLogs, StoreOwners, StoreRead,
+    StoreRecords, StoreScan, StoreWrite, SweepResult, TreeRemoval,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -42,6 +42,7 @@ pub(crate) enum Flaw {
     RemovesAnything,
     NeverSweeps,
     LosesOtherBlobs,
+    KeepsAllLines,
 }
 
 type StoreResult<T> = Result<T, StoreError>;
@@ -319,5 +320,16 @@ impl StoreOwners for FlawedStore {
 
     fn last_heartbeat(&self, owner: &str) -> StoreResult<Option<Timestamp>> {
         self.inner.last_heartbeat(owner)
+    }
+}
+
+impl StoreLogs for FlawedStore {
+    fn append_logs(&self, lines: &[NewLogLine], max_run_bytes: u64) -> StoreResult<()> {
+        let max_run_bytes = if self.flaw == Flaw::KeepsAllLines { u64::MAX } else { max_run_bytes };
+        self.inner.append_logs(lines, max_run_bytes)
+    }
+
+    fn logs(&self, run: &str, filter: LogFilter<'_>, after: i64, limit: u32) -> StoreResult<LogPage> {
+        self.inner.logs(run, filter, after, limit)
     }
 }

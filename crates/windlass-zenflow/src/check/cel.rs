@@ -8,7 +8,7 @@ use windlass_value::ExpressionMode;
 
 use super::DependencyGraph;
 use crate::codes;
-use crate::document::{CallInput, CelSource, ForEachItems, LoopMode, WorkflowDocument, ZenflowStep};
+use crate::document::{CelSource, ForEachItems, LoopMode, WorkflowDocument, ZenflowStep};
 use crate::expr::{self, CelReference};
 use crate::read::DocumentReader;
 
@@ -36,6 +36,20 @@ impl DocumentReader<'_> {
     pub(crate) fn expressions(&mut self, document: &mut WorkflowDocument) {
         let declared: Vec<&str> = document.extensions.inputs.iter().map(|(name, _)| name.value.as_str()).collect();
         let inputs: &[&'static str] = if declared.is_empty() { &[] } else { &[INPUTS] };
+        let mut labels = std::mem::take(&mut document.extensions.labels);
+        for cel in labels.iter_mut().filter_map(|(_, value)| value.as_cel_mut()) {
+            let context = ExpressionContext {
+                known: &[],
+                ended: HashSet::new(),
+                later: HashSet::new(),
+                step: "",
+                enclosing_loop: None,
+                binds: inputs.to_vec(),
+                inputs: &declared,
+                mode: ExpressionMode::Value,
+            };
+            self.expression(cel, &context);
+        }
         // The steps are taken out, because their expressions are changed while the other steps are read.
         let mut steps = std::mem::take(&mut document.steps);
         let bare_steps = outline(&steps);
@@ -112,6 +126,7 @@ impl DocumentReader<'_> {
             }
         }
         document.steps = steps;
+        document.extensions.labels = labels;
     }
 
     fn expression(&mut self, cel: &mut CelSource, context: &ExpressionContext) {
@@ -169,10 +184,7 @@ impl DocumentReader<'_> {
 
 /// Returns the expressions of a step itself, without those of its loop.
 fn own_expressions(step: &mut ZenflowStep) -> impl Iterator<Item = (&mut CelSource, ExpressionMode)> {
-    let input = step.call.as_mut().and_then(|call| match &mut call.input {
-        CallInput::Cel(cel) => Some((cel, ExpressionMode::Value)),
-        CallInput::Literal(_) => None,
-    });
+    let input = step.call.as_mut().and_then(|call| call.input.as_cel_mut()).map(|cel| (cel, ExpressionMode::Value));
     step.condition.as_mut().map(|cel| (cel, ExpressionMode::Guard)).into_iter().chain(input)
 }
 

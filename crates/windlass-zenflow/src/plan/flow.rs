@@ -13,8 +13,7 @@ use super::agent::AgentStep;
 use super::coordinator::COORDINATOR;
 use super::planner::{DependencyRef, Planner, PromptContext, StepContext, step_retry, step_timeout, text_list};
 use crate::document::{
-    CallInput, DefinitionCall, FailureStrategy, FlowOptions, Include, OutputMode, StepScheduler, WorkflowDocument,
-    ZenflowStep,
+    DefinitionCall, FailureStrategy, FlowOptions, Include, OutputMode, StepScheduler, WorkflowDocument, ZenflowStep,
 };
 
 const BUDGET: &str = "raise the budget under x-windlass; a call reserves what its prompt may need and what is \
@@ -221,10 +220,7 @@ impl Planner<'_> {
             self.calls.push((name.to_owned(), self.include_span.unwrap_or(span)));
         }
         let definition = self.value(Value::from(name), span);
-        let input = match &call.input {
-            CallInput::Literal(input) => self.value(input.value.clone(), input.span),
-            CallInput::Cel(cel) => self.cel(cel, ExpressionMode::Value),
-        };
+        let input = self.call_input(&call.input);
         let output = self.agent_expression(
             "call_output",
             [("name", Value::from(step.id.as_str()))],

@@ -33,5 +33,9 @@ pub(crate) fn compile(
     let mut planner = Planner::new(document, options, diagnostics);
     planner.run(document);
     planner.plan.triggers = document.extensions.triggers.clone();
+    for (name, value) in &document.extensions.labels {
+        let computed = planner.call_input(value);
+        planner.plan.labels.push((name.clone(), computed));
+    }
     (planner.plan, planner.calls)
 }

@@ -14,7 +14,7 @@ use windlass_value::{Duration, ExpressionMode, Level, Map, Value};
 
 use super::UnregisteredCalls;
 use crate::ZenflowOptions;
-use crate::document::{CelSource, WorkflowDocument};
+use crate::document::{CallInput, CelSource, WorkflowDocument};
 
 pub(super) struct Planner<'a> {
     pub plan: Plan,
@@ -167,6 +167,14 @@ impl<'a> Planner<'a> {
 
     pub(crate) fn cel(&mut self, cel: &CelSource, mode: ExpressionMode) -> ExprId {
         self.expression("cel", cel.source(), mode, cel.span)
+    }
+
+    /// Adds a value that is written as it is, or computed by an expression.
+    pub(crate) fn call_input(&mut self, input: &CallInput) -> ExprId {
+        match input {
+            CallInput::Literal(input) => self.value(input.value.clone(), input.span),
+            CallInput::Cel(cel) => self.cel(cel, ExpressionMode::Value),
+        }
     }
 
     fn expression(&mut self, language: &str, source: Value, mode: ExpressionMode, span: Span) -> ExprId {

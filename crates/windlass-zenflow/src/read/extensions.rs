@@ -1,6 +1,8 @@
 //! Reads `x-windlass`, the extensions of this engine.
 
-use windlass_dialect::DiagnosticSink;
+use std::sync::Arc;
+
+use windlass_dialect::{DiagnosticSink, LabelProblemCodes, label_entries};
 use windlass_syntax::{SyntaxNode, SyntaxNodeKind, to_value};
 use windlass_triggers::{TriggerExtension, TriggerProblemCodes};
 use windlass_value::{Map, Value};
@@ -34,6 +36,8 @@ const TRIGGERS: TriggerProblemCodes = TriggerProblemCodes {
     over_limit: codes::VALIDATION,
 };
 
+const LABELS: LabelProblemCodes = LabelProblemCodes { bad_value: codes::BAD_VALUE, over_limit: codes::VALIDATION };
+
 impl DocumentReader<'_> {
     pub(crate) fn extensions(&mut self, node: &SyntaxNode) -> Extensions {
         let Some(mut object) = self.object(node, "`x-windlass`") else { return Extensions::default() };
@@ -48,9 +52,20 @@ impl DocumentReader<'_> {
                 .and_then(|node| self.one_of(node, "contextFiles", &CONTEXT_FILES, codes::VALIDATION))
                 .is_some_and(|lenient| lenient.value),
             triggers,
+            labels: object.take("labels").map(|node| self.labels(node)).unwrap_or_default(),
         };
         object.finish(codes::UNKNOWN_KEY, "`x-windlass`", &mut self.found);
         extensions
+    }
+
+    /// Reads the labels of runs: texts are expressions over the inputs, as in `input` of a call.
+    fn labels(&mut self, node: &SyntaxNode) -> Vec<(Arc<str>, CallInput)> {
+        let entries = label_entries(node, &self.options.limits, LABELS, &mut self.found);
+        let value = |node: &SyntaxNode, found: &mut Self| match node.kind {
+            SyntaxNodeKind::Str(_) => found.cel(node, "labels").map(CallInput::Cel),
+            _ => Some(CallInput::Literal(Spanned::new(to_value(node), node.span))),
+        };
+        entries.into_iter().filter_map(|(name, node)| Some((name, value(node, self)?))).collect()
     }
 
     /// Reads the extensions of a step: a budget, the stops that it accepts, or a call of another definition.

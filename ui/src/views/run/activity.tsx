@@ -16,6 +16,8 @@ export interface ActiveStep {
   kind: string;
   since: string | null;
   attempt: number;
+  /** The time at which it continues by itself. */
+  due: string | null;
   /** For a loop between two iterations: the number of ended iterations. */
   iterations: number | null;
 }
@@ -25,7 +27,7 @@ export function activeSteps(nodes: ActiveNode[], dots = false, parent = ""): Act
   return nodes.flatMap((node) => {
     const path = nodePath(parent, node, dots);
     const inside = activeSteps(node.children ?? [], dots, path);
-    return inside.length > 0 ? inside : [{ path, status: node.status, kind: node.kind ?? "", since: node.started_at ?? null, attempt: node.attempt ?? 1, iterations: node.loop?.ended ?? null }];
+    return inside.length > 0 ? inside : [{ path, status: node.status, kind: node.kind ?? "", since: node.started_at ?? null, attempt: node.attempt ?? 1, due: node.due_at ?? null, iterations: node.loop?.ended ?? null }];
   });
 }
 
@@ -79,7 +81,7 @@ export function RunActivity({ run }: { run: Run }) {
           {active.slice(0, MAX_SHOWN).map((one) => (
             <span key={one.path}>
               <Link to={to(["runs", run.run, "timeline"], { step: one.path })} className="mono">{one.path}</Link>{" "}
-              <Status status={one.status} word={false} /> <span className="muted">{humanize(one.status)} {one.iterations !== null ? `after ${plural(one.iterations, "iteration")}` : one.since ? <Elapsed status="running" startedAt={one.since} ms={null} /> : null}{one.attempt > 1 ? `, attempt ${one.attempt}` : ""}</span>
+              <Status status={one.status} word={false} /> <span className="muted">{humanize(one.status)} {one.iterations !== null ? `after ${plural(one.iterations, "iteration")}` : one.since ? <Elapsed status="running" startedAt={one.since} ms={null} /> : null}{one.attempt > 1 ? `, attempt ${one.attempt}` : ""}{one.due ? <>, {dueText(one)} <Ago at={one.due} /></> : null}</span>
             </span>
           ))}
           {active.length > MAX_SHOWN ? <span className="muted">and {count(active.length - MAX_SHOWN)} more</span> : null}
@@ -87,6 +89,10 @@ export function RunActivity({ run }: { run: Run }) {
       ) : null}
     </>
   );
+}
+
+function dueText(step: ActiveStep): string {
+  return step.status === "retrying" ? "retry" : step.iterations !== null ? "next iteration" : "due";
 }
 
 function Line({ icon, children }: { icon: "bell" | "workers"; children: ReactNode }) {

@@ -142,8 +142,9 @@ impl Reducer<'_> {
         let ending = closing || body.stopping.is_some();
         let checks = self.check_iteration(id, looping, outcome, scope, ending)?;
         self.child_removed(id)?;
-        self.record_iteration(id, looping, index, outcome, scope, &checks)?;
+        let record = self.record_iteration(id, looping, index, outcome, scope, &checks)?;
         if closing {
+            self.work.output.iterations.extend(record);
             self.state.scopes.remove(scope);
             self.close_if_empty(id)?;
             return Ok(());
@@ -151,9 +152,10 @@ impl Reducer<'_> {
         if let Some(judge) = judge_for(looping, outcome, &checks)
             && self.loop_frame(id)?.1.stopping.is_none()
         {
-            self.begin_judge(id, judge, index, scope)?;
+            self.begin_judge(id, judge, index, scope, record)?;
             return Ok(());
         }
+        self.work.output.iterations.extend(record);
         self.state.scopes.remove(scope);
         self.after_iteration(id, looping, checks)?;
         Ok(())
@@ -175,7 +177,7 @@ impl Reducer<'_> {
         (small && !self.program.has_redactions()).then(|| iteration.item.clone())
     }
 
-    /// Records the end of an iteration: counts, results, history, events.
+    /// Records the end of an iteration: counts, results, events. Returns its history.
     fn record_iteration(
         &mut self,
         id: FrameId,
@@ -184,7 +186,7 @@ impl Reducer<'_> {
         outcome: &Arc<Outcome>,
         scope: ScopeId,
         checks: &IterationChecks,
-    ) -> FaultResult {
+    ) -> FaultResult<Option<IterationRecord>> {
         let started_at = self.iteration_started_at(scope);
         let reason = self.last_reason(id, looping, outcome, checks)?;
         let frame = self.frame(id)?;
@@ -235,13 +237,13 @@ impl Reducer<'_> {
             self.collect_record(id, records.keep, index, checks.record.clone())?;
         }
         if looping.internal {
-            return Ok(());
+            return Ok(None);
         }
         let duration = self.state.now.since(started_at);
         if !quiet {
             self.publish_iteration(id, looping, index, outcome, duration, checks.condition)?;
         }
-        self.work.output.iterations.push(IterationRecord {
+        Ok(Some(IterationRecord {
             loop_path: path,
             index,
             status: outcome.status,
@@ -252,8 +254,8 @@ impl Reducer<'_> {
             error: outcome.error.clone(),
             reason,
             item: self.retained_item(scope, outcome.status),
-        });
-        Ok(())
+            verdict: None,
+        }))
     }
 
     /// Returns the reason why the loop ends with this iteration, if it is the last to end. (A judge decides later.)

@@ -16,7 +16,7 @@ use crate::plan::{Loop, NodeId};
 use crate::reduce::fault::FaultResult;
 use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameId, LiveIteration, ScopeId};
-use crate::{ErrorInfo, EventKind, LoopEndReason, Outcome, Status};
+use crate::{ErrorInfo, EventKind, IterationRecord, IterationVerdict, LoopEndReason, Outcome, Status};
 
 /// Returns the judge of a successful iteration that has not ended the loop.
 pub(super) fn judge_for(looping: &Loop, outcome: &Outcome, checks: &IterationChecks) -> Option<NodeId> {
@@ -24,9 +24,19 @@ pub(super) fn judge_for(looping: &Loop, outcome: &Outcome, checks: &IterationChe
 }
 
 impl Reducer<'_> {
-    pub(super) fn begin_judge(&mut self, id: FrameId, judge: NodeId, index: u64, scope: ScopeId) -> FaultResult {
+    /// Begins the judge of an iteration. The history of the iteration waits for the verdict.
+    pub(super) fn begin_judge(
+        &mut self,
+        id: FrameId,
+        judge: NodeId,
+        index: u64,
+        scope: ScopeId,
+        record: Option<IterationRecord>,
+    ) -> FaultResult {
         let child = self.begin_child(id, judge, index, scope, false)?;
-        self.loop_frame_mut(id)?.iterations.insert(index, LiveIteration::Judge(child));
+        let body = self.loop_frame_mut(id)?;
+        body.iterations.insert(index, LiveIteration::Judge(child));
+        body.judging.extend(record.map(|record| (index, record)));
         Ok(())
     }
 
@@ -56,12 +66,17 @@ impl Reducer<'_> {
         self.child_removed(id)?;
         let body = self.loop_frame_mut(id)?;
         body.iterations.remove(&index);
+        let record = body.judging.remove(&index);
         body.unjudged += u64::from(done_value.is_none());
         let too_often = done_value.is_none() && looping.max_unjudged.is_some_and(|max| body.unjudged > max);
         if too_often && checks.error.is_none() {
             checks.stop = Some(LoopEndReason::Failed);
             checks.error = Some(unjudged(body.unjudged, &verdict));
         }
+        let max_chars = self.program.limits.max_history_reason_chars;
+        let given = (outcome.status != Status::Cancelled).then(|| history_verdict(done_value, &verdict, max_chars));
+        let record = record.map(|record| IterationRecord { verdict: given, ..record });
+        self.work.output.iterations.extend(record);
         self.publish_at(id, EventKind::LoopJudged { iteration: index, done: done_value, verdict });
         self.state.scopes.remove(scope);
         match closing {
@@ -70,6 +85,14 @@ impl Reducer<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns a verdict as the history of the iteration retains it.
+fn history_verdict(done: Option<bool>, verdict: &Value, max_chars: usize) -> IterationVerdict {
+    let problem = || verdict.get("error").and_then(|error| error.get("message"));
+    let reason = verdict.get("reason").filter(|reason| !reason.is_null()).or_else(problem);
+    let text = reason.map(|reason| reason.as_str().map_or_else(|| windlass_value::to_json(reason), str::to_owned));
+    IterationVerdict { done, reason: text.map(|text| text.chars().take(max_chars).collect::<String>().into()) }
 }
 
 /// The error of a loop whose judge gave no verdict too often, with the reason of the last time if the judge failed.

@@ -208,7 +208,9 @@ impl Reducer<'_> {
 }
 
 fn mailbox_full(to: &str, waiting: u64) -> Undeliverable {
-    Undeliverable::new(MAILBOX_FULL, format!("{waiting} messages already wait for `{to}`"))
+    let messages =
+        if waiting == 1 { "1 message already waits".to_owned() } else { format!("{waiting} messages already wait") };
+    Undeliverable::new(MAILBOX_FULL, format!("{messages} for `{to}`"))
 }
 
 /// Returns a text property of a mail; empty if it has none.
