@@ -12,10 +12,12 @@ use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 cargo xtask test      formatting, lints, tidiness, all tests; what CI runs
-cargo xtask nightly   the same, then slower checks: DuckDB, more cases of property tests, more kills
+cargo xtask nightly   the same, then slower checks: DuckDB, more cases of property tests, more kills, the packages
 cargo xtask bench     benchmarks of the engine, as ratios where there is a reference
 cargo xtask compare   this revision against another: rates, instructions, syncs and writes
 cargo xtask ui        builds the web UI; `--check` compares it with the committed build and tests it in a browser
+cargo xtask dist      builds the packages of the program into `dist/`; `--check` installs and tries each of them,
+                      `--program FILE` packages a program that exists, `--help` lists all options
 cargo xtask needs     lists what the tests need on this machine, and how to install what is missing;
                       `--packages` leaves out what cargo installs
 cargo xtask tidy      checks of our own: dependencies of the core, sizes of files, words
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         "test" => test(),
         "nightly" => nightly(),
         "bench" => bench(&rest),
+        "dist" => dist(&rest),
         "compare" => compare::compare(&rest),
         "needs" => needs::needs(&rest),
         "tidy" => tidy::tidy(),
@@ -70,6 +73,14 @@ fn nightly() -> bool {
         && cargo_with(&more, &[&["test"], &properties[..]].concat())
         && cargo_with(&more, &["test", "--package", "windlass-testing", "--test", "kill"])
         && budget::check(&[])
+        && dist(&["--check".to_owned()])
+}
+
+/// Runs the crate that builds packages. It compresses and hashes large files, so it is compiled for speed.
+fn dist(rest: &[String]) -> bool {
+    let mut arguments = vec!["run", "--quiet", "--release", "--package", "windlass-dist", "--"];
+    arguments.extend(rest.iter().map(String::as_str));
+    cargo(&arguments)
 }
 
 fn test() -> bool {

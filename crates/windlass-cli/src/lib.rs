@@ -8,7 +8,7 @@
 //! - `catalog_compiler`: the same parts in a server; `service`, `dev`: a server in this process
 //! - `host`, `children`, `follow`: watching a run, in this process or in another; `image`: a run read from the store
 //! - `progress`, `report`, `warnings`, `kinds`, `out`, `text`: output for users
-//! - `log`: the log of all crates, on standard error
+//! - `log`: the log of all crates, on standard error; `version`: the version, with commit and features
 
 mod agent_options;
 mod agents;
@@ -39,6 +39,7 @@ mod stores;
 mod text;
 mod tools;
 mod trust;
+mod version;
 mod warnings;
 mod worker;
 

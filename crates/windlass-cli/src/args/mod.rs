@@ -15,7 +15,8 @@ pub(crate) use server::*;
 use crate::dialects;
 
 #[derive(Parser)]
-#[command(name = "windlass", version, about = "Durable workflows: run, watch and steer them", max_term_width = 110)]
+#[command(name = "windlass", about = "Durable workflows: run, watch and steer them", max_term_width = 110)]
+#[command(version = crate::version::short(), long_version = crate::version::long())]
 pub(crate) struct CliArgs {
     #[command(flatten)]
     pub global: GlobalArgs,
@@ -97,10 +98,31 @@ pub(crate) enum CliCommand {
     Token(TokenArgs),
     /// Find stuck runs and damage in the store
     Doctor,
+    /// Check that a server is alive, for containers and scripts
+    Health(HealthArgs),
     /// Remove runs that ended long ago and the data only they reference
     Clean(CleanArgs),
     #[command(hide = true)]
     Workflow(WorkflowArgs),
+    /// Print the completions of a shell
+    #[command(hide = true)]
+    Completions(CompletionsArgs),
+    /// Write the manual pages into a folder
+    #[command(hide = true)]
+    Man(ManArgs),
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct CompletionsArgs {
+    /// Shell
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct ManArgs {
+    /// Folder that exists
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
 }
 
 #[derive(ClapArgs)]

@@ -3,12 +3,14 @@
 mod approvals;
 pub(crate) mod check;
 mod clean;
+mod completions;
 mod delivery;
 mod dev;
 mod doctor;
 mod events;
 mod explain;
 mod graph;
+mod health;
 mod iterations;
 mod limits;
 mod list;
@@ -63,7 +65,10 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Explain(args) => explain::explain(global, &args),
         CliCommand::Limits => limits::limits(global),
         CliCommand::Doctor => doctor::doctor(global),
+        CliCommand::Health(args) => health::health(global, &args),
         CliCommand::Clean(args) => clean::clean(global, &args),
+        CliCommand::Completions(args) => completions::completions(&args),
+        CliCommand::Man(args) => completions::man(&args),
         CliCommand::Workflow(args) => match args.command {
             WorkflowCommand::Status(args) => status::status(global, &args),
         },

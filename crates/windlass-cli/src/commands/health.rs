@@ -1,0 +1,49 @@
+//! `windlass health`
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::Request;
+use windlass_tools::{HttpOptions, HttpTool, Outbound};
+
+use crate::args::{GlobalArgs, HealthArgs};
+use crate::failure::{CliExit, CliFailure, codes};
+use crate::service::serving_address;
+use crate::{host, out, stores};
+
+/// Maximum time of the check. The health check of a container image waits a little longer.
+const TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Maximum number of bytes of a response that are read.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// Asks the server for its health and prints the answer. Exits with 1 if the server is not healthy, also if there is
+/// none.
+pub(crate) fn health(global: &GlobalArgs, args: &HealthArgs) -> Result<CliExit, CliFailure> {
+    let unhealthy = |message: String| CliFailure::new(CliExit::Failed, message).code(codes::UNREACHABLE_SERVER);
+    let directory = stores::directory(global);
+    let address = args.server.clone().or_else(|| serving_address(&directory)).ok_or_else(|| {
+        unhealthy("no server uses this store".to_owned())
+            .location(directory.display().to_string())
+            .hint("start one with `windlass serve`, or name one with --server URL")
+    })?;
+    let url = format!("{}{}", address.trim_end_matches('/'), if args.ready { "/readyz" } else { "/healthz" });
+    let (status, body) = host::runtime()?
+        .block_on(async { tokio::time::timeout(TIMEOUT, get(&url)).await })
+        .map_err(|_| unhealthy(format!("{url} did not respond within {} s", TIMEOUT.as_secs())))?
+        .map_err(unhealthy)?;
+    match status {
+        200 => out::print(body.trim_end()).map(|()| CliExit::Success),
+        _ => Err(unhealthy(format!("{url} answered {status}: {}", body.trim_end()))),
+    }
+}
+
+async fn get(url: &str) -> Result<(u16, String), String> {
+    let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() });
+    let request = Request::get(url).body(Bytes::new()).map_err(|error| format!("--server {url}: {error}"))?;
+    let answer = http.open(request).await.map_err(|error| error.message.to_string())?;
+    let status = answer.status().as_u16();
+    let body = Limited::new(answer.into_body(), MAX_BYTES).collect().await.map_err(|error| error.to_string())?;
+    Ok((status, String::from_utf8_lossy(&body.to_bytes()).into_owned()))
+}

@@ -1,0 +1,130 @@
+//! `cargo xtask dist`
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use windlass_dist::{
+    CHECKSUMS, DistError, PackageFile, PackageInput, PackageTarget, PackagedProgram, ProgramPages, Release,
+    bill_of_materials, build, check, checksums, licence_texts, linked_libraries, packages,
+};
+
+/// Build the packages of the program: archive, Debian package, wheel, npm package and container image
+#[derive(Parser)]
+#[command(name = "cargo xtask dist")]
+struct DistArgs {
+    /// Architecture to build for; may be repeated [default: all]
+    #[arg(long, value_name = "ARCHITECTURE")]
+    target: Vec<PackageTarget>,
+    /// Package this program instead of building one
+    #[arg(long, value_name = "FILE", conflicts_with = "target")]
+    program: Option<PathBuf>,
+    /// Take completions and manual pages from this program, if no packaged program runs on this machine
+    #[arg(long, value_name = "FILE")]
+    pages: Option<PathBuf>,
+    /// Folder for the packages
+    #[arg(long, value_name = "FOLDER", default_value = "dist")]
+    out: PathBuf,
+    /// Install each package in a fresh root and try it there
+    #[arg(long)]
+    check: bool,
+    /// Fail also if this machine cannot do a part of the check
+    #[arg(long, requires = "check")]
+    complete: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&DistArgs::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &DistArgs) -> Result<bool, DistError> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."));
+    let paths = programs(root, args)?;
+    let programs: Vec<PackagedProgram> =
+        paths.iter().map(|path| PackagedProgram::read(path)).collect::<Result<_, _>>()?;
+    let release = Release::read(root, pages(args, &paths, &programs)?)?;
+    install_web_ui_packages(root)?;
+    let mut files = Vec::new();
+    for program in &programs {
+        let libraries = linked_libraries(root, program.target)?;
+        let sbom = bill_of_materials(&release, program.target, &libraries)?;
+        let third_party = licence_texts(&libraries)?;
+        files.extend(packages(&PackageInput { release: &release, program: program.clone(), sbom, third_party })?);
+        if !program.is_static {
+            println!("no container image for {}: the program is not static", program.target.machine());
+        }
+    }
+    files.push(checksums(&files));
+    let out = root.join(&args.out);
+    write(&out, &files)?;
+    if !args.check {
+        return Ok(true);
+    }
+    let report = check::check_packages(&out, &release, &programs)?;
+    report.print();
+    Ok(report.succeeded(args.complete))
+}
+
+fn programs(root: &Path, args: &DistArgs) -> Result<Vec<PathBuf>, DistError> {
+    if let Some(program) = &args.program {
+        return Ok(vec![program.clone()]);
+    }
+    let targets = if args.target.is_empty() { &PackageTarget::ALL[..] } else { &args.target };
+    let commit = windlass_dist::packaged_commit(root);
+    targets.iter().map(|target| build::build_program(root, *target, commit.as_deref())).collect()
+}
+
+/// Takes completions and manual pages from the first program that this machine can run.
+fn pages(args: &DistArgs, paths: &[PathBuf], programs: &[PackagedProgram]) -> Result<ProgramPages, DistError> {
+    if let Some(program) = &args.pages {
+        return ProgramPages::from_program(program, &[]);
+    }
+    let runnable = paths.iter().zip(programs).find_map(|(path, program)| Some((path, check::runner(program.target)?)));
+    let Some((path, runner)) = runnable else {
+        let hint = "install qemu-user, or name a program of the same version with --pages FILE";
+        return Err(DistError::Failed(format!("this machine cannot run the program for its manual pages: {hint}")));
+    };
+    ProgramPages::from_program(path, &runner)
+}
+
+/// Installs the packages that the web UI is bundled with, for their licences.
+fn install_web_ui_packages(root: &Path) -> Result<(), DistError> {
+    let folder = root.join("ui");
+    if folder.join("node_modules/react").is_dir() {
+        return Ok(());
+    }
+    let arguments = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"];
+    let status = Command::new("npm").args(arguments).current_dir(&folder).status();
+    match status.is_ok_and(|status| status.success()) {
+        true => Ok(()),
+        false => Err(DistError::Failed(format!("`npm {}` failed in {}", arguments.join(" "), folder.display()))),
+    }
+}
+
+/// Writes the packages, and removes those of earlier releases.
+fn write(out: &Path, files: &[PackageFile]) -> Result<(), DistError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| DistError::File { path, source }
+    };
+    std::fs::create_dir_all(out).map_err(failed(out))?;
+    for entry in std::fs::read_dir(out).map_err(failed(out))?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("windlass") || name == CHECKSUMS {
+            std::fs::remove_file(entry.path()).map_err(failed(&entry.path()))?;
+        }
+    }
+    for file in files {
+        let path = out.join(&file.name);
+        std::fs::write(&path, &file.bytes).map_err(failed(&path))?;
+        println!("{:>9} {}", format!("{:.1} MB", file.bytes.len() as f64 / 1e6), path.display());
+    }
+    Ok(())
+}
