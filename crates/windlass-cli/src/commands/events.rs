@@ -11,17 +11,56 @@ use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
 use crate::follow::{ChangePoller, POLL_INTERVAL};
 use crate::out;
+use crate::runs::follow::{EventFollower, FollowMessage};
+use crate::runs::{Runs, ServerRuns, decode};
 use crate::{stores, text};
 
 pub(crate) fn events(global: &GlobalArgs, args: &args::EventsArgs) -> Result<CliExit, CliFailure> {
-    let store = stores::open(global)?;
+    let store = match Runs::open(global)? {
+        Runs::Store(store) => store,
+        Runs::Server(server) => return server_events(global, &server, args),
+    };
     let run = stores::find(&*store, &args.run)?.run;
     let mut reader = StoredEvents::new(run.clone(), args.from);
     if !args.follow {
-        while print_batch(global, &run, &mut reader, &*store)? {}
+        while print_batch(global, &run, &reader.read(&*store)?)? {}
         return Ok(CliExit::Success);
     }
     follow(global, &*store, &run, &mut reader)
+}
+
+/// Prints the events of a run of a server.
+fn server_events(global: &GlobalArgs, server: &ServerRuns, args: &args::EventsArgs) -> Result<CliExit, CliFailure> {
+    let (_, row) = decode::listed_run(&server.find(&args.run)?)?;
+    if args.follow {
+        let mut follower = EventFollower::new(server, &row.run, args.from);
+        return server.block_on(follow_server(global, &mut follower, &row.run));
+    }
+    let mut after = args.from;
+    loop {
+        let pieces = server.events(&row.run, after)?;
+        after = pieces.last().map_or(after, StoredEvent::seq);
+        if !print_batch(global, &row.run, &pieces)? {
+            return Ok(CliExit::Success);
+        }
+    }
+}
+
+async fn follow_server(
+    global: &GlobalArgs,
+    follower: &mut EventFollower<'_>,
+    run: &str,
+) -> Result<CliExit, CliFailure> {
+    loop {
+        match follower.next().await {
+            Ok(FollowMessage::Event(event)) => print_batch(global, run, &[event])?,
+            Ok(FollowMessage::Ended) => return Ok(CliExit::Success),
+            Err(error) => {
+                let again = format!("events {run} --from {} --follow", follower.last_seq());
+                return Err(follower.failure(global, error, &again));
+            }
+        };
+    }
 }
 
 /// Prints events until the run has ended and all of its events are printed.
@@ -37,7 +76,7 @@ fn follow(
         if changes.has_changed(store)? {
             // Read before the events: the store then holds all events of an ended run.
             let row = stores::find(store, run)?;
-            while print_batch(global, run, reader, store)? {}
+            while print_batch(global, run, &reader.read(store)?)? {}
             if row.status.is_final() {
                 return Ok(CliExit::Success);
             }
@@ -53,14 +92,8 @@ fn follow(
     }
 }
 
-/// Prints the next batch. Returns false if there was nothing to print.
-fn print_batch(
-    global: &GlobalArgs,
-    run: &str,
-    reader: &mut StoredEvents,
-    store: &dyn Store,
-) -> Result<bool, CliFailure> {
-    let pieces = reader.read(store)?;
+/// Prints a batch. Returns false if there was nothing to print.
+fn print_batch(global: &GlobalArgs, run: &str, pieces: &[StoredEvent]) -> Result<bool, CliFailure> {
     let line = |piece: &StoredEvent| if global.json { to_json(&event_value(run, piece)) } else { format_entry(piece) };
     if !pieces.is_empty() {
         out::print(&pieces.iter().map(line).collect::<Vec<_>>().join("\n"))?;

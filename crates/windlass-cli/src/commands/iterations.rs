@@ -4,27 +4,31 @@ use windlass_core::IterationRecord;
 use windlass_runtime::inspect::{
     IterationPage, LoopHistory, final_report, iteration_value, iterations_page, loop_histories,
 };
-use windlass_store::{RunRow, Store};
 use windlass_syntax::nearest;
 use windlass_value::Value;
 
 use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
+use crate::runs::{Runs, decode};
 use crate::{out, stores, text};
 
 pub(crate) fn iterations(global: &GlobalArgs, args: &args::IterationsArgs) -> Result<CliExit, CliFailure> {
-    let store = stores::open(global)?;
-    let row = stores::find(&*store, &args.run)?;
-    match &args.r#loop {
-        None => print_loops(global, &*store, &row),
-        Some(path) => print_page(global, &*store, &row.run, path, args),
+    let runs = Runs::open(global)?;
+    let row = match &runs {
+        Runs::Store(store) => stores::find(&**store, &args.run)?,
+        Runs::Server(server) => decode::listed_run(&server.find(&args.run)?)?.1,
+    };
+    match (&args.r#loop, &runs) {
+        (None, Runs::Store(store)) => {
+            let report = final_report(&row)?;
+            print_loops(global, loop_histories(&**store, &row.run, store.loops(&row.run)?, report.as_ref())?)
+        }
+        (None, Runs::Server(server)) => print_loops(global, server.loops(&row.run)?),
+        (Some(path), _) => print_page(global, &runs, &row.run, path, args),
     }
 }
 
-fn print_loops(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<CliExit, CliFailure> {
-    let run = &*row.run;
-    let report = final_report(row)?;
-    let found = loop_histories(store, run, store.loops(run)?, report.as_ref())?;
+fn print_loops(global: &GlobalArgs, found: Vec<LoopHistory>) -> Result<CliExit, CliFailure> {
     if global.json {
         let entry = |seen: &LoopHistory| {
             Value::object([
@@ -53,15 +57,17 @@ fn print_loops(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<C
 
 fn print_page(
     global: &GlobalArgs,
-    store: &dyn Store,
+    runs: &Runs,
     run: &str,
     path: &str,
     args: &args::IterationsArgs,
 ) -> Result<CliExit, CliFailure> {
-    let IterationPage { iterations, missing, next } =
-        iterations_page(store, run, path, args.from, args.limit, args.failed)?;
+    let IterationPage { iterations, missing, next } = match runs {
+        Runs::Store(store) => iterations_page(&**store, run, path, args.from, args.limit, args.failed)?,
+        Runs::Server(server) => server.iterations(run, path, args.from, args.limit, args.failed)?,
+    };
     if iterations.is_empty() {
-        check_loop_exists(store, run, path)?;
+        check_loop_exists(runs, run, path)?;
     }
     if global.json {
         let object = Value::object([
@@ -97,8 +103,11 @@ fn format_range(&(from, to): &(u64, u64)) -> String {
 }
 
 /// Rejects a loop path without any history: it is probably a typo.
-fn check_loop_exists(store: &dyn Store, run: &str, path: &str) -> Result<(), CliFailure> {
-    let paths = store.loops(run)?;
+fn check_loop_exists(runs: &Runs, run: &str, path: &str) -> Result<(), CliFailure> {
+    let paths = match runs {
+        Runs::Store(store) => store.loops(run)?,
+        Runs::Server(server) => server.loops(run)?.into_iter().map(|seen| seen.path).collect(),
+    };
     if paths.iter().any(|known| known == path) {
         return Ok(());
     }

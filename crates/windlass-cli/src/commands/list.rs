@@ -1,34 +1,27 @@
 //! `windlass list`
 
 use windlass_runtime::inspect::{ListedStatus, OwnerProbe, filter_by_status, run_duration};
-use windlass_store::{RunFilter, RunRow};
+use windlass_store::{RunFilter, RunRow, Store};
 use windlass_syntax::nearest;
 use windlass_value::Value;
 
 use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
+use crate::runs::Runs;
 use crate::{out, stores, text};
 
 pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit, CliFailure> {
     let status = args.status.as_deref().map(parse_status).transpose()?;
-    let store = stores::open(global)?;
-    let filter = filter_by_status(&*store, RunFilter::default(), status.as_slice())?;
+    let runs = Runs::open(global)?;
     let max_rows = if args.all { usize::MAX } else { args.limit as usize };
-    let mut rows = Vec::new();
-    if max_rows > 0 {
-        stores::each_run(&*store, &filter, |row| {
-            if args.children || row.parent.is_none() {
-                rows.push(row);
-            }
-            // Reads one row more than shown, to know whether there are more.
-            rows.len() <= max_rows
-        })?;
-    }
+    // Reads one row more than shown, to know whether there are more.
+    let mut rows = match (&runs, max_rows.saturating_add(1)) {
+        (_, 1) => Vec::new(),
+        (Runs::Store(store), rows) => stored_rows(&**store, status, args.children, rows)?,
+        (Runs::Server(server), rows) => server.list(status, args.children, rows)?,
+    };
     let more = rows.len() > max_rows;
     rows.truncate(max_rows);
-    let mut probe = OwnerProbe::new(&*store);
-    let rows = rows.into_iter().map(|row| Ok((probe.status(&row)?, row)));
-    let rows = rows.collect::<Result<Vec<ListedRun>, CliFailure>>()?;
     if global.json {
         out::print_json(&Value::list(rows.iter().map(to_value).collect()))?;
         return Ok(CliExit::Success);
@@ -38,7 +31,10 @@ pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit
         |(status, row): &&ListedRun| *status == ListedStatus::Interrupted && row.check_format().is_ok();
     let interrupted = rows.iter().find(is_interrupted);
     if let Some((_, row)) = interrupted {
-        let resume = stores::resume_hint(global, &*store, row)?;
+        let resume = match &runs {
+            Runs::Store(store) => stores::resume_hint(global, &**store, row)?,
+            Runs::Server(_) => stores::command(global, &format!("resume {}", row.run)),
+        };
         out::note(&format!("no process runs an interrupted run; to resume {}: {resume}", row.run));
     }
     for (_, row) in &rows {
@@ -58,6 +54,25 @@ pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit
 
 /// A run with the status under which it is listed.
 type ListedRun = (ListedStatus, RunRow);
+
+/// Reads up to `max_rows` runs of a store, newest first.
+fn stored_rows(
+    store: &dyn Store,
+    status: Option<ListedStatus>,
+    children: bool,
+    max_rows: usize,
+) -> Result<Vec<ListedRun>, CliFailure> {
+    let filter = filter_by_status(store, RunFilter::default(), status.as_slice())?;
+    let mut rows = Vec::new();
+    stores::each_run(store, &filter, |row| {
+        if children || row.parent.is_none() {
+            rows.push(row);
+        }
+        rows.len() < max_rows
+    })?;
+    let mut probe = OwnerProbe::new(store);
+    rows.into_iter().map(|row| Ok((probe.status(&row)?, row))).collect()
+}
 
 fn parse_status(word: &str) -> Result<ListedStatus, CliFailure> {
     ListedStatus::parse(&word.to_lowercase()).ok_or_else(|| {

@@ -3,6 +3,8 @@
 mod approvals;
 pub(crate) mod check;
 mod clean;
+mod context;
+mod definitions;
 mod delivery;
 mod dev;
 mod doctor;
@@ -20,6 +22,7 @@ mod resume;
 mod run;
 pub(crate) mod schema;
 mod serve;
+mod start;
 mod status;
 mod steering;
 mod token;
@@ -54,6 +57,9 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Dev(args) => dev::dev(global, &args),
         CliCommand::Mock(args) => mock::mock(global, &args),
         CliCommand::Token(args) => token::token(global, &args),
+        CliCommand::Start(args) => start::start(global, &args),
+        CliCommand::Definitions(args) => definitions::definitions(global, &args),
+        CliCommand::Context(args) => context::context(global, &args),
         CliCommand::Register(args) => register::register(global, &args),
         CliCommand::Worker(args) => worker::worker(global, &args),
         CliCommand::Tools(args) => tools::tools(global, &args),

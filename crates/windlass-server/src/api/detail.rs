@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, EventKind, Program, State, frame_tree, usage_so_far};
 use windlass_runtime::inspect::{
-    ListedStatus, StoredEvent, StoredEvents, StoredRun, final_report, live_owner, mark_stopped, run_time_now,
-    status_name, tree_value, with_run_hint,
+    ListedStatus, LoopDetails, StoredEvent, StoredEvents, StoredRun, final_report, live_owner, loop_details,
+    mark_stopped, run_time_now, status_name, tree_value, with_run_hint,
 };
 use windlass_runtime::{
     FinalReport, RunOptions, RuntimeError, StepReport, completed_steps, quarantine_reason, resolve_up_to,
@@ -171,8 +171,38 @@ fn ended_detail(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetai
         usage: report.usage.clone(),
         ticks: row.ticks,
         current: Value::list(Vec::new()),
-        steps: steps_value(app, row, plan, report.steps, &mut left)?,
+        steps: with_loop_details(
+            app,
+            row,
+            plan,
+            &report,
+            steps_value(app, row, plan, report.steps.clone(), &mut left)?,
+        )?,
     })
+}
+
+/// Adds to the loops of an ended run what its report lacks: the computed maximum number of iterations, and the number
+/// of iterations that were cut off.
+fn with_loop_details(
+    app: &App,
+    row: &RunRow,
+    plan: Option<&Plan>,
+    report: &FinalReport,
+    steps: Value,
+) -> Result<Value, RuntimeError> {
+    let (Some(plan), Value::Map(map)) = (plan, &steps) else { return Ok(steps) };
+    let details = loop_details(app.store.as_ref(), &row.run, plan, report)?;
+    let mut map = Map::clone(map);
+    for (name, LoopDetails { max_iterations, cancelled }) in details {
+        let Some(Value::Map(step)) = map.get(&name).cloned() else { continue };
+        let Some(Value::Map(looping)) = step.get("loop").cloned() else { continue };
+        let (mut step, mut looping) = (Map::clone(&step), Map::clone(&looping));
+        looping.insert("max_iterations", max_iterations);
+        looping.insert("cancelled", cancelled);
+        step.insert("loop", Value::map(looping));
+        map.insert(name, Value::map(step));
+    }
+    Ok(Value::map(map))
 }
 
 /// Describes a quarantined run as far as it is readable; the unreadable part is most likely the reason.

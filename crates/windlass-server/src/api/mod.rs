@@ -113,6 +113,7 @@ fn run_routes() -> OpenApiRouter<App> {
         .routes(routes!(graph::steps))
         .routes(routes!(journal::journal))
         .routes(routes!(journal::value))
+        .routes(routes!(journal::plan))
         .routes(routes!(loops::list))
         .routes(routes!(loops::iterations))
         .routes(routes!(loops::strip))

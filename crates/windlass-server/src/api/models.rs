@@ -87,6 +87,9 @@ pub(crate) fn run_summaries(app: &App, rows: &[RunRow]) -> Result<Vec<RunSummary
 pub(crate) struct RunError {
     /// The name that definitions and journals use, such as `LoopCountExceeded` or `503`.
     pub code: String,
+    /// A coarse class, by which retries select errors: `timeout`, `http`, `limit`. Steps have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// The error code, such as `WND-2001`. `/errors/WND-2001` is its page.
     pub reference: &'static str,
     /// A description for people.
@@ -106,6 +109,7 @@ impl RunError {
     pub(crate) fn from_error(error: &ErrorInfo, plan: Option<&Plan>) -> RunError {
         RunError {
             code: error.code.to_string(),
+            kind: Some(error.kind.to_string()),
             reference: windlass_errors::for_run_error(&error.code, &error.kind),
             message: error.message.to_string(),
             path: error.path.to_string(),
