@@ -207,7 +207,8 @@ fn a_file_is_run_and_started_on_a_server() {
     let started = as_starter(&["start", "mixed", "--set", "item=[1]", "--detach", "--id", "new"]);
     started.exits(0).has("WND-1531");
     assert_eq!(started.out, "run new\n");
-    as_starter(&["start", "mixd"]).exits(3).has("mixed").has("windlass definitions list");
+    as_starter(&["start", "mixd"]).exits(3).has("did you mean `mixed`?");
+    as_starter(&["start", "nothing"]).exits(3).has("windlass definitions list");
     as_starter(&["start", "mixed@9"]).exits(3).has("WND-3003");
     world.remote(&["definitions", "list"]).exits(0).has("mixed  2        loom");
     assert_eq!(world.remote(&["definitions", "show", "mixed@1", "--source"]).exits(0).out.trim_end(), MIXED);

@@ -2,7 +2,7 @@
 
 use windlass_value::Value;
 
-use super::start::{find_definition, split_version};
+use super::start::{NO_DEFINITION_HINT, find_definition, split_version};
 use crate::args::{self, DefinitionsCommand, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
 use crate::runs::api::{segment, with_query};
@@ -101,7 +101,7 @@ fn describe(definition: &Value) -> Result<String, CliFailure> {
 fn remove(global: &GlobalArgs, server: &ServerRuns, name: &str) -> Result<CliExit, CliFailure> {
     let removed = server.delete(&with_query(&format!("definitions/{}", segment(name)), &[]));
     let removed = removed.map_err(|error| match error.is_status(404) {
-        true => server.api.failure(error).hint("`windlass definitions list` shows the definitions of the server"),
+        true => server.api.failure_with_hint(error, NO_DEFINITION_HINT),
         false => server.api.failure(error),
     })?;
     if global.json {

@@ -47,6 +47,9 @@ pub(crate) fn split_version(text: &str) -> Result<(&str, Option<u64>), CliFailur
     }
 }
 
+/// Advice for a definition that does not exist.
+pub(crate) const NO_DEFINITION_HINT: &str = "`windlass definitions list` shows the definitions of the server";
+
 /// Returns a version of a definition; the current one if none is given.
 pub(crate) fn find_definition(server: &ServerRuns, name: &str, version: Option<u64>) -> Result<Value, CliFailure> {
     let path = match version {
@@ -54,7 +57,7 @@ pub(crate) fn find_definition(server: &ServerRuns, name: &str, version: Option<u
         None => format!("definitions/{}", segment(name)),
     };
     server.block_on(server.api.get(&path)).map_err(|error| match error.is_status(404) {
-        true => server.api.failure(error).hint("`windlass definitions list` shows the definitions of the server"),
+        true => server.api.failure_with_hint(error, NO_DEFINITION_HINT),
         false => server.api.failure(error),
     })
 }

@@ -66,7 +66,7 @@ fn server_status(global: &GlobalArgs, server: &ServerRuns, run_ref: &str) -> Res
         let resume = stores::command(global, &format!("resume {}", row.run));
         return show_quarantined(global, &row, &why, &resume);
     }
-    StatusView::from_server(global, server, row, &detail)?.print(global)
+    StatusView::from_server(server, row, &detail)?.print(global)
 }
 
 fn show_quarantined(global: &GlobalArgs, row: &RunRow, why: &ErrorInfo, resume: &str) -> Result<CliExit, CliFailure> {
@@ -175,16 +175,11 @@ impl StatusView {
         })
     }
 
-    fn from_server(
-        global: &GlobalArgs,
-        server: &ServerRuns,
-        row: RunRow,
-        detail: &Value,
-    ) -> Result<StatusView, CliFailure> {
+    fn from_server(server: &ServerRuns, row: RunRow, detail: &Value) -> Result<StatusView, CliFailure> {
         let listed = ListedStatus::parse(decode::text(detail, "status")?);
         let owner_note = match &row.owner {
             Some(owner) => format!(" ({})", owner_name(owner)),
-            None => format!(" (no process runs it: {})", stores::command(global, &format!("resume {}", row.run))),
+            None => format!(" (no process owns it now; the server at {} takes it over)", server.api.url),
         };
         let mut steps = decode::steps(detail)?;
         for (_, step) in &mut steps {

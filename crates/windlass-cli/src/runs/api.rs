@@ -153,6 +153,16 @@ impl ServerApi {
         }
     }
 
+    /// Returns the same failure, with this advice if the server gives none.
+    pub(crate) fn failure_with_hint(&self, error: ApiError, hint: &str) -> CliFailure {
+        let own = match &error {
+            ApiError::Problem(problem) => problem.hint.as_ref().filter(|hint| is_for_people(hint)).is_some(),
+            _ => true,
+        };
+        let failure = self.failure(error);
+        if own { failure } else { failure.hint(hint) }
+    }
+
     fn problem_failure(&self, problem: ServerProblem) -> CliFailure {
         let ServerProblem { status, code, cause, mut detail, hint, problems, .. } = problem;
         let url = &self.url;
@@ -174,11 +184,16 @@ impl ServerApi {
         let failure = CliFailure::new(exit, detail).code(cause.or(code).unwrap_or(codes::SERVER));
         let failure = if status == 403 { failure.code(codes::FORBIDDEN) } else { failure };
         // Advice for clients of the API is replaced by the command that does the same.
-        match hint.filter(|hint| !hint.contains("/api/v1/")).or_else(|| hint_for(cause).map(str::to_owned)) {
+        match hint.filter(|hint| is_for_people(hint)).or_else(|| hint_for(cause).map(str::to_owned)) {
             Some(hint) => failure.hint(hint),
             None => failure,
         }
     }
+}
+
+/// Returns whether advice of the server is not about requests to its API.
+fn is_for_people(hint: &str) -> bool {
+    !hint.contains("/api/v1/")
 }
 
 /// Returns advice for errors of the engine, as the same command on a store gives it.

@@ -66,8 +66,6 @@ pub(crate) struct RunDetail {
     /// The resources used so far, by name; null if they are not counted.
     #[schema(value_type = serde_json::Value)]
     pub usage: Value,
-    /// The number of ticks in the journal, trimmed ones included.
-    pub ticks: u64,
     /// The current activity: a tree, as in `windlass status --json`.
     #[schema(value_type = Vec<Object>)]
     pub current: Value,
@@ -169,7 +167,6 @@ fn ended_detail(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetai
         waits_for_worker: Vec::new(),
         queue_position: None,
         usage: report.usage.clone(),
-        ticks: row.ticks,
         current: Value::list(Vec::new()),
         steps: with_loop_details(
             app,
@@ -222,7 +219,6 @@ fn quarantined_detail(app: &App, row: &RunRow, reason: &ErrorInfo) -> Result<Run
         waits_for_worker: Vec::new(),
         queue_position: None,
         usage: Value::Null,
-        ticks: row.ticks,
         current: Value::list(Vec::new()),
         steps: Value::map(Map::new()),
     })
@@ -233,6 +229,7 @@ fn open_detail(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -
     let owner = live_owner(app.store.as_ref(), row)?;
     let status = status_name(row, state, owner.as_deref());
     summary.status = status.to_owned();
+    summary.ticks = state.ticks;
     let mut frames = frame_tree(program, state);
     mark_stopped(&mut frames, status);
     let mut left = MAX_INLINE_BYTES;
@@ -251,7 +248,6 @@ fn open_detail(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -
         waits_for_worker: app.dispatcher.queued_jobs_of(&row.run),
         queue_position: find_queue_position(app.store.as_ref(), row, &newest_program(app, row, program)?.plan)?,
         usage: usage_so_far(state),
-        ticks: state.ticks,
         current: tree_value(&frames, run_time_now(row, state.now)),
         steps: steps_value(app, row, Some(&program.plan), completed_steps(program, state), &mut left)?,
     })

@@ -47,6 +47,8 @@ pub(crate) struct RunSummary {
     pub changed_at: String,
     /// Time from creation to the end; until now, if the run has not ended.
     pub duration_ms: u64,
+    /// The number of ticks in the journal, trimmed ones included.
+    pub ticks: u64,
     /// The id of the parent run, for a child run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
@@ -70,6 +72,7 @@ impl RunSummary {
             created_at: row.created_at.to_string(),
             changed_at: row.changed_at.to_string(),
             duration_ms: run_duration(row).as_ms(),
+            ticks: row.ticks,
             parent: row.parent.as_ref().map(ToString::to_string),
             error: error.map(|error| RunError::from_error(&error, None)),
         }
