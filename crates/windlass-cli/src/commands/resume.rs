@@ -79,6 +79,7 @@ fn resume_on_server(
         ("--stream", args.stream),
         (flags.trim(), !flags.is_empty()),
     ])?;
+    let interrupts = server.listen()?;
     print_run_id(global, &row.run)?;
     if row.status.is_final() {
         note_ended(row.status.as_str());
@@ -86,8 +87,8 @@ fn resume_on_server(
     }
     let id = format!("resume-{}", new_run_id());
     server.request(&row.run, "resume", &Value::object([("request_id", Value::from(id))]))?;
-    let options = FollowOptions { settings, quiet: args.quiet, with_duration: false };
-    follow_to_end(global, server, &row.run, &options)
+    let options = FollowOptions { settings, interrupts, quiet: args.quiet, with_duration: false, from_now: true };
+    follow_to_end(global, server, &row.run, options)
 }
 
 /// Runs the open children of an ended run to their end.

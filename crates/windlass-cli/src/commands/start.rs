@@ -27,11 +27,11 @@ pub(crate) fn start(global: &GlobalArgs, args: &args::StartArgs) -> Result<CliEx
     let (name, version) = split_version(&args.name)?;
     let definition = find_definition(&server, name, version)?;
     let input = inputs::gather(&args.input, &parameters(&definition)?)?;
-    let run = start_run(global, &server, &NewServerRun { name, version, input, id: args.id.as_deref() })?;
+    let new = NewServerRun { name, version, input, id: args.id.as_deref() };
     if args.detach {
-        return Ok(CliExit::Success);
+        return start_run(global, &server, &new).map(|_| CliExit::Success);
     }
-    follow_to_end(global, &server, &run, &FollowOptions { settings: &settings, quiet: args.quiet, with_duration: true })
+    start_and_follow(global, &server, &new, &settings, args.quiet)
 }
 
 /// Splits `NAME@3`. A name may contain `@` itself, if no number follows it.
@@ -94,6 +94,19 @@ fn start_run(global: &GlobalArgs, server: &ServerRuns, new: &NewServerRun<'_>) -
     Ok(run)
 }
 
+fn start_and_follow(
+    global: &GlobalArgs,
+    server: &ServerRuns,
+    new: &NewServerRun<'_>,
+    settings: &CliSettings,
+    quiet: bool,
+) -> Result<CliExit, CliFailure> {
+    let interrupts = server.listen()?;
+    let run = start_run(global, server, new)?;
+    let options = FollowOptions { settings, interrupts, quiet, with_duration: true, from_now: false };
+    follow_to_end(global, server, &run, options)
+}
+
 /// Runs a file on a server: registers it, unless the same text is registered already, and follows its run.
 pub(crate) fn run_on_server(
     global: &GlobalArgs,
@@ -121,8 +134,7 @@ pub(crate) fn run_on_server(
     let input = inputs::gather(&args.input, &parameters(&definition)?)?;
     let input = agent_options::with_context(input, args);
     let new = NewServerRun { name: &name, version: Some(version), input, id: args.id.as_deref() };
-    let run = start_run(global, server, &new)?;
-    follow_to_end(global, server, &run, &FollowOptions { settings, quiet: args.quiet, with_duration: true })
+    start_and_follow(global, server, &new, settings, args.quiet)
 }
 
 /// Returns name and version of the definition with this text. It is registered first if the server's current version

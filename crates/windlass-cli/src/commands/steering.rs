@@ -95,6 +95,7 @@ fn derive_on_server(
         ("--stream", steering.stream),
         (steering.permissions.to_flags().trim(), !steering.permissions.to_flags().is_empty()),
     ])?;
+    let interrupts = server.listen()?;
     let started = server.post(&run_path(run, what), body)?;
     let new: Arc<str> = decode::text(&started, "run")?.into();
     print_run_id(global, &new)?;
@@ -105,8 +106,8 @@ fn derive_on_server(
         };
         print_origin(what, old, decode::text(origin, "from")?);
     }
-    let options = FollowOptions { settings, quiet: steering.quiet, with_duration: false };
-    follow_to_end(global, server, &new, &options)
+    let options = FollowOptions { settings, interrupts, quiet: steering.quiet, with_duration: false, from_now: false };
+    follow_to_end(global, server, &new, options)
 }
 
 async fn watch(

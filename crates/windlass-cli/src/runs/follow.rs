@@ -27,6 +27,8 @@ use crate::{stores, text, warnings};
 
 /// Time within which a server that went away may return.
 const RECONNECT_FOR: Duration = Duration::from_secs(3);
+/// Time without any message after which a stream counts as broken: a quiet one has a heartbeat every 15 seconds.
+const MAX_SILENCE: Duration = Duration::from_secs(60);
 /// Time between two attempts to reach it again.
 const RECONNECT_DELAY: Duration = Duration::from_millis(200);
 
@@ -115,23 +117,29 @@ impl<'a> EventFollower<'a> {
 struct LineStream {
     body: Incoming,
     buffer: BytesMut,
+    /// The number of bytes of the buffer that contain no line break.
+    searched: usize,
 }
 
 impl LineStream {
     fn new(body: Incoming) -> LineStream {
-        LineStream { body, buffer: BytesMut::new() }
+        LineStream { body, buffer: BytesMut::new(), searched: 0 }
     }
 
     async fn next(&mut self) -> Result<Option<Bytes>, ApiError> {
         loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line = self.buffer.split_to(end + 1);
+            if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(self.searched + end + 1);
+                self.searched = 0;
                 return Ok(Some(line.freeze()));
             }
-            match self.body.frame().await {
-                None => return Ok(None),
-                Some(Err(error)) => return Err(ApiError::Unreachable(error.to_string())),
-                Some(Ok(frame)) => self.buffer.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            self.searched = self.buffer.len();
+            let silent = || ApiError::Unreachable(format!("it sent nothing for {} s", MAX_SILENCE.as_secs()));
+            match tokio::time::timeout(MAX_SILENCE, self.body.frame()).await {
+                Err(_) => return Err(silent()),
+                Ok(None) => return Ok(None),
+                Ok(Some(Err(error))) => return Err(ApiError::Unreachable(error.to_string())),
+                Ok(Some(Ok(frame))) => self.buffer.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
             }
         }
     }
@@ -140,9 +148,13 @@ impl LineStream {
 /// How a command follows a run of a server.
 pub(crate) struct FollowOptions<'a> {
     pub settings: &'a CliSettings,
+    /// Listened for since before the run was started, so that none is missed.
+    pub interrupts: Interrupts,
     pub quiet: bool,
     /// Whether the summary says how long the run took.
     pub with_duration: bool,
+    /// Shows only the progress from now on, for a run that began earlier.
+    pub from_now: bool,
 }
 
 /// Follows a run to its end and prints its outcome. An interrupt ends the command and not the run.
@@ -150,17 +162,19 @@ pub(crate) fn follow_to_end(
     global: &GlobalArgs,
     runs: &ServerRuns,
     run: &str,
-    options: &FollowOptions<'_>,
+    options: FollowOptions<'_>,
 ) -> Result<CliExit, CliFailure> {
-    let (_, row) = decode::listed_run(&runs.detail(run)?)?;
+    let detail = runs.detail(run)?;
+    let (_, row) = decode::listed_run(&detail)?;
+    let past_events = decode::optional_number(&detail, "events").filter(|_| options.from_now);
     let program = runs.program(&row, options.settings)?;
     let mut progress = match &program {
         Some(program) => ProgressDisplay::new(options.quiet, program),
         None => ProgressDisplay::Quiet,
     };
-    let mut follower = EventFollower::new(runs, run, 0);
+    let mut follower = EventFollower::new(runs, run, past_events.unwrap_or_default());
+    let mut interrupts = options.interrupts;
     let followed = runs.block_on(async {
-        let mut interrupts = Interrupts::listen()?;
         let followed = follow_events(&mut follower, &mut interrupts, &mut progress).await;
         progress.finish();
         followed.map_err(|error| follower.failure(global, error, &format!("events {run} --follow")))

@@ -17,7 +17,8 @@ use super::api::{ApiError, ServerApi, segment, with_query};
 use super::decode;
 use crate::config::CliSettings;
 use crate::failure::{CliFailure, codes};
-use crate::{host, stores};
+use crate::host::{self, Interrupts};
+use crate::stores;
 
 /// Entries per request of a list.
 const PAGE_ROWS: u64 = 500;
@@ -52,6 +53,11 @@ impl ServerRuns {
     /// Waits for an operation that needs the runtime.
     pub(crate) fn block_on<T>(&self, operation: impl Future<Output = T>) -> T {
         self.runtime.block_on(operation)
+    }
+
+    /// Listens for interrupts from now on, for a command that starts a run and then follows it.
+    pub(crate) fn listen(&self) -> Result<Interrupts, CliFailure> {
+        self.block_on(async { Interrupts::listen() })
     }
 
     pub(crate) fn get(&self, path: &str) -> Result<Value, CliFailure> {

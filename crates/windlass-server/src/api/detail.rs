@@ -8,7 +8,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, EventKind, Program, State, frame_tree, usage_so_far};
 use windlass_runtime::inspect::{
     ListedStatus, LoopDetails, StoredEvent, StoredEvents, StoredRun, final_report, live_owner, loop_details,
-    mark_stopped, run_time_now, status_name, tree_value, with_run_hint,
+    mark_stopped, newest_event, run_time_now, status_name, tree_value, with_run_hint,
 };
 use windlass_runtime::{
     FinalReport, RunOptions, RuntimeError, StepReport, completed_steps, quarantine_reason, resolve_up_to,
@@ -66,6 +66,8 @@ pub(crate) struct RunDetail {
     /// The resources used so far, by name; null if they are not counted.
     #[schema(value_type = serde_json::Value)]
     pub usage: Value,
+    /// The number of events that it has published so far.
+    pub events: u64,
     /// The current activity: a tree, as in `windlass status --json`.
     #[schema(value_type = Vec<Object>)]
     pub current: Value,
@@ -167,6 +169,7 @@ fn ended_detail(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetai
         waits_for_worker: Vec::new(),
         queue_position: None,
         usage: report.usage.clone(),
+        events: report.events,
         current: Value::list(Vec::new()),
         steps: with_loop_details(
             app,
@@ -219,6 +222,7 @@ fn quarantined_detail(app: &App, row: &RunRow, reason: &ErrorInfo) -> Result<Run
         waits_for_worker: Vec::new(),
         queue_position: None,
         usage: Value::Null,
+        events: newest_event(app.store.as_ref(), row).unwrap_or_default(),
         current: Value::list(Vec::new()),
         steps: Value::map(Map::new()),
     })
@@ -248,6 +252,7 @@ fn open_detail(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -
         waits_for_worker: app.dispatcher.queued_jobs_of(&row.run),
         queue_position: find_queue_position(app.store.as_ref(), row, &newest_program(app, row, program)?.plan)?,
         usage: usage_so_far(state),
+        events: state.events,
         current: tree_value(&frames, run_time_now(row, state.now)),
         steps: steps_value(app, row, Some(&program.plan), completed_steps(program, state), &mut left)?,
     })

@@ -122,7 +122,7 @@ fn tick_info(tick: u64, mut entry: TickEntry, is_visible: bool) -> TickInfo {
 /// run. A definition that was not registered may contain secrets of the user at the server's terminal: its plan needs
 /// the scope `admin`.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/plan", tag = "runs", params(("run" = String, Path)),
-    responses((status = 200, description = "the plan", content((Vec<u8> = "application/msgpack"))),
+    responses((status = 200, description = "the plan", content((String = "application/msgpack"))),
         (status = 403, description = "the definition of the run is not registered, and the token has no scope `admin`", body = ApiProblem),
         (status = 404, description = "there is no such run", body = ApiProblem)))]
 pub(crate) async fn plan(
