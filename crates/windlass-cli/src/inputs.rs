@@ -13,9 +13,9 @@ use crate::dialects::registry;
 use crate::failure::{CliFailure, codes};
 
 /// Checks that standard input is used only once. Must be called before anything reads it.
-pub(crate) fn check_stdin(args: &args::RunArgs) -> Result<(), CliFailure> {
+pub(crate) fn check_stdin(definition: Option<&Path>, args: &args::InputArgs) -> Result<(), CliFailure> {
     let from_stdin = [
-        is_stdin(&args.source.file),
+        definition.is_some_and(is_stdin),
         args.input.as_deref() == Some("-"),
         args.input_file.as_deref().is_some_and(is_stdin),
     ];
@@ -25,7 +25,7 @@ pub(crate) fn check_stdin(args: &args::RunArgs) -> Result<(), CliFailure> {
     Ok(())
 }
 
-pub(crate) fn gather(args: &args::RunArgs, parameters: &[Parameter]) -> Result<Value, CliFailure> {
+pub(crate) fn gather(args: &args::InputArgs, parameters: &[Parameter]) -> Result<Value, CliFailure> {
     let mut whole = None;
     if let Some(path) = &args.input_file {
         merge(&mut whole, parse_input(&read(path)?, &format!("--input-file {}", path.display()))?)?;

@@ -3,6 +3,7 @@
 //!
 //! - `args`: command-line arguments; `commands`: one file per command; `failure`: errors of the command line
 //! - `config`: settings and limits from file and environment
+//! - `runs`: where runs live, in a store or on a server
 //! - `stores`: opening a store, finding a run; `trust`: whether a run has the server's rules
 //! - `dialects`, `definition`, `project`, `inputs`, `agent_options`, `tools`, `agents`: the parts of a run
 //! - `catalog_compiler`: the same parts in a server; `service`, `dev`: a server in this process
@@ -32,6 +33,7 @@ mod out;
 mod progress;
 mod project;
 mod report;
+mod runs;
 mod secrets;
 mod service;
 mod standard_project;

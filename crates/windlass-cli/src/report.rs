@@ -6,10 +6,12 @@ use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, LoopEndReason, LoopSummary, Status};
 use windlass_dialect::{ReportDetail, ReportEntry, ReportSection};
 use windlass_errors::for_run_error;
-use windlass_runtime::inspect::{LoopDetailsByStep, defined_max_iterations, loop_details, source_span, with_run_hint};
+use windlass_runtime::inspect::{
+    LoopDetailsByStep, StoredEvents, defined_max_iterations, loop_details, source_span, with_run_hint,
+};
 use windlass_runtime::{FinalReport, StepReport, resolve};
-use windlass_store::{RunRow, Store};
-use windlass_value::{Map, Value, to_json, to_json_pretty};
+use windlass_store::Store;
+use windlass_value::{Map, Value, to_json_pretty};
 
 use crate::args::GlobalArgs;
 use crate::dialects::registry;
@@ -17,7 +19,6 @@ use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
 use crate::stores;
 use crate::text;
-use crate::trust;
 use crate::warnings;
 
 /// An ended run with its report.
@@ -32,8 +33,6 @@ pub(crate) struct EndedRun<'a> {
     ephemeral: bool,
     /// The number that identifies the run besides its id.
     execution_id: Option<i64>,
-    /// The run belongs to a server, which also retries and restarts it.
-    server_run: Option<RunRow>,
 }
 
 impl<'a> EndedRun<'a> {
@@ -52,12 +51,21 @@ impl<'a> EndedRun<'a> {
             step.error = step.error.take().map(|error| with_run_hint(error, run));
         }
         let facts = loop_details(store, run, plan, &report)?;
-        let warnings = warnings::collect(store, run, plan, &report)?;
-        let row = store.run(run)?;
-        let is_server_run = row.as_ref().map(|row| trust::is_server_run(store, row)).transpose()?;
-        let execution_id = row.as_ref().map(|row| row.execution_id);
-        let server_run = row.filter(|_| is_server_run == Some(true));
-        Ok(EndedRun { run, plan, report, facts, warnings, ephemeral: false, execution_id, server_run })
+        let mut events = StoredEvents::new(run.clone(), 0);
+        let warnings = warnings::collect(plan, &report, || events.read(store))?;
+        let execution_id = store.run(run)?.map(|row| row.execution_id);
+        Ok(EndedRun { execution_id, ..EndedRun::from_parts(run, plan, report, facts, warnings) })
+    }
+
+    /// Creates the report of a run whose parts were read elsewhere.
+    pub(crate) fn from_parts(
+        run: &'a Arc<str>,
+        plan: &'a Plan,
+        report: FinalReport,
+        facts: LoopDetailsByStep,
+        warnings: Vec<String>,
+    ) -> EndedRun<'a> {
+        EndedRun { run, plan, report, facts, warnings, ephemeral: false, execution_id: None }
     }
 
     #[must_use]
@@ -157,24 +165,12 @@ impl<'a> EndedRun<'a> {
     }
 
     fn retry_line(&self, global: &GlobalArgs) -> String {
-        let retry = match &self.server_run {
-            Some(row) => trust::server_call(global, row, "retry"),
-            None => stores::command(global, &format!("retry {}", self.run)),
-        };
-        format!("  retry what failed: {retry}")
+        format!("  retry what failed: {}", stores::command(global, &format!("retry {}", self.run)))
     }
 
     fn restart_line(&self, global: &GlobalArgs, path: &str) -> String {
-        let restart = match &self.server_run {
-            Some(row) => {
-                let body = Value::object([("from", Value::from(path))]);
-                format!("{} {}", trust::server_call(global, row, "restart"), to_json(&body))
-            }
-            None => {
-                let from = stores::shell_quote(path);
-                stores::command(global, &format!("restart {} --from {from}", self.run))
-            }
-        };
+        let from = stores::shell_quote(path);
+        let restart = stores::command(global, &format!("restart {} --from {from}", self.run));
         format!("  restart from there: {restart}")
     }
 }

@@ -10,6 +10,7 @@ use windlass_syntax::nearest;
 use crate::args::GlobalArgs;
 use crate::dialects::registry;
 use crate::failure::{CliFailure, codes};
+use crate::tools::variable;
 use crate::trust;
 
 const DEFAULT_DIRECTORY: &str = ".windlass";
@@ -35,6 +36,15 @@ pub(crate) fn open_or_create(directory: &Path, options: SqliteOptions) -> Result
     Ok(Arc::new(SqliteStore::open(directory, options)?))
 }
 
+/// Returns whether the command line names a store; one from the environment does not count.
+pub(crate) fn is_store_given(global: &GlobalArgs) -> bool {
+    let from_environment = std::env::var_os("WINDLASS_STORE");
+    global.store.as_ref().is_some_and(|path| from_environment.as_deref() != Some(path.as_os_str()))
+}
+
+/// Number of runs with the same prefix that a message lists.
+pub(crate) const MAX_MATCHES: usize = 5;
+
 /// Finds a run by its id, by its execution id, by an unambiguous prefix of its id, or the newest as `last`.
 pub(crate) fn find(store: &dyn Store, run_ref: &str) -> Result<RunRow, CliFailure> {
     if let Some(row) = windlass_runtime::find_run(store, run_ref)? {
@@ -47,38 +57,49 @@ pub(crate) fn find(store: &dyn Store, run_ref: &str) -> Result<RunRow, CliFailur
             newest = Some(row).filter(|row| row.parent.is_none());
             newest.is_none()
         })?;
-        return newest.ok_or_else(|| {
-            CliFailure::usage("there is no run in this store")
-                .code(codes::NO_SUCH_RUN)
-                .hint("`windlass run FILE` creates one")
-        });
+        return newest.ok_or_else(|| no_run_at_all("in this store"));
     }
     let mut matching = Vec::new();
     let mut others = Vec::new();
     each_run(store, &RunFilter::default(), |row| {
-        match row.run.starts_with(run_ref) {
-            true => matching.push(row),
-            false => others.push(row.run),
-        }
-        matching.len() < 5
+        let list = if row.run.starts_with(run_ref) { &mut matching } else { &mut others };
+        list.push(row.run);
+        matching.len() < MAX_MATCHES
     })?;
+    let run = only_match(run_ref, matching, &others, "in this store")?;
+    store.run(&run)?.ok_or_else(|| no_such_run(run_ref, &others, "in this store"))
+}
+
+/// Returns the only run that a prefix matches. `location` says where the others are.
+pub(crate) fn only_match(
+    run_ref: &str,
+    mut matching: Vec<Arc<str>>,
+    others: &[Arc<str>],
+    location: &str,
+) -> Result<Arc<str>, CliFailure> {
     match matching.len() {
-        1 => matching.pop().ok_or_else(|| no_such_run(run_ref, &others)),
-        0 => Err(no_such_run(run_ref, &others)),
+        1 => matching.pop().ok_or_else(|| no_such_run(run_ref, others, location)),
+        0 => Err(no_such_run(run_ref, others, location)),
         _ => {
-            let ids: Vec<&str> = matching.iter().map(|row| &*row.run).collect();
+            let ids: Vec<&str> = matching.iter().map(|run| &**run).collect();
             Err(CliFailure::usage(format!("several runs begin with `{run_ref}`"))
                 .hint(format!("such as {}", ids.join(", "))))
         }
     }
 }
 
-fn no_such_run(run_ref: &str, others: &[Arc<str>]) -> CliFailure {
-    let failure = CliFailure::usage(format!("there is no run `{run_ref}` in this store")).code(codes::NO_SUCH_RUN);
+fn no_such_run(run_ref: &str, others: &[Arc<str>], location: &str) -> CliFailure {
+    let failure = CliFailure::usage(format!("there is no run `{run_ref}` {location}")).code(codes::NO_SUCH_RUN);
     match nearest(run_ref, others.iter().map(|run| &**run)) {
-        Some(near) => failure.hint(format!("did you mean `{near}`? `windlass list` shows the runs of the store")),
-        None => failure.hint("`windlass list` shows the runs of the store"),
+        Some(near) => failure.hint(format!("did you mean `{near}`? `windlass list` shows the runs")),
+        None => failure.hint("`windlass list` shows the runs"),
     }
+}
+
+/// The failure of `last` where there are no runs.
+pub(crate) fn no_run_at_all(location: &str) -> CliFailure {
+    let failure = CliFailure::usage(format!("there is no run {location}")).code(codes::NO_SUCH_RUN);
+    failure.hint("`windlass run FILE` creates one")
 }
 
 /// Visits runs page by page, newest first, until `visit` returns false.
@@ -112,15 +133,19 @@ pub(crate) fn each_run_before(
     }
 }
 
-/// Formats a command line for the same store, ready to be pasted.
+/// Formats a command line for the same store or server, ready to be pasted. What the environment says also applies to
+/// the next command.
 pub(crate) fn command(global: &GlobalArgs, arguments: &str) -> String {
-    match &global.store {
-        // A store from the environment also applies to the next command.
-        Some(path) if std::env::var_os("WINDLASS_STORE").as_deref() != Some(path.as_os_str()) => {
-            format!("windlass --store {} {arguments}", shell_quote(&path.to_string_lossy()))
-        }
-        _ => format!("windlass {arguments}"),
+    let mut options = String::new();
+    if let Some(server) = global.server.as_ref().filter(|server| variable("WINDLASS_SERVER").as_ref() != Some(server)) {
+        options.push_str(&format!("--server {} ", shell_quote(server)));
+        let file = global.token_file.as_ref().map(|file| file.to_string_lossy());
+        options.extend(file.map(|file| format!("--token-file {} ", shell_quote(&file))));
+        options.push_str(if global.insecure { "--insecure " } else { "" });
+    } else if let Some(path) = global.store.as_ref().filter(|_| is_store_given(global)) {
+        options.push_str(&format!("--store {} ", shell_quote(&path.to_string_lossy())));
     }
+    format!("windlass {options}{arguments}")
 }
 
 /// Returns the address of the running server that would take over an unowned run.
@@ -145,8 +170,7 @@ pub(crate) fn resume_hint(global: &GlobalArgs, store: &dyn Store, row: &RunRow) 
     }
     let serve = command(global, "serve");
     Ok(match row.status {
-        RunStatus::Paused => format!("{serve}, then {resume}"),
-        RunStatus::Quarantined => format!("{serve}, then POST /api/v1/runs/{}/resume", row.run),
+        RunStatus::Paused | RunStatus::Quarantined => format!("{serve}, then {resume}"),
         _ => serve,
     })
 }

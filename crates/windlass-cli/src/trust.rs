@@ -42,13 +42,10 @@ pub(crate) fn refusal(global: &GlobalArgs, row: &RunRow, operation: &str) -> Cli
     CliFailure::usage(why).hint(format!("{there}; --trusted gives it the rights of this terminal"))
 }
 
-/// Returns the request that makes a server retry, restart or resume its run.
-pub(crate) fn server_call(global: &GlobalArgs, row: &RunRow, operation: &str) -> String {
-    let call = format!("/api/v1/runs/{}/{operation}", row.run);
-    match stores::server_address(global, row) {
-        Some(address) => format!("POST {address}{call}"),
-        None => format!("start `{}`, then POST {call}", stores::command(global, "serve")),
-    }
+/// Returns how to make a server retry, restart or resume its run while none is running.
+fn server_call(global: &GlobalArgs, row: &RunRow, operation: &str) -> String {
+    let again = format!("{operation} {}", row.run);
+    format!("start `{}`, then `{}`", stores::command(global, "serve"), stores::command(global, &again))
 }
 
 /// Returns whether a server leaves the run alone until a client resumes it.

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_core::{EventKind, PermissionDecision};
-use windlass_runtime::inspect::{StoredEvent, StoredEvents};
-use windlass_runtime::{FinalReport, RuntimeError};
-use windlass_store::StoreRead;
+use windlass_runtime::FinalReport;
+use windlass_runtime::inspect::StoredEvent;
 
 use crate::dialects::registry;
 use crate::progress::agents;
@@ -25,17 +24,17 @@ struct AgentWarnings {
     unjudged: BTreeMap<Arc<str>, (u64, u64)>,
 }
 
-/// Returns the warnings of an ended run, one sentence each.
-pub(crate) fn collect(
-    store: &dyn StoreRead,
-    run: &Arc<str>,
+/// Returns the warnings of an ended run, one sentence each. `next_events` returns the events of the run page by page,
+/// and none after the last.
+pub(crate) fn collect<E>(
     plan: &Plan,
     report: &FinalReport,
-) -> Result<Vec<String>, RuntimeError> {
+    next_events: impl FnMut() -> Result<Vec<StoredEvent>, E>,
+) -> Result<Vec<String>, E> {
     if !registry().for_plan(plan).has_agents() {
         return Ok(Vec::new());
     }
-    let mut found = scan_events(store, run)?;
+    let mut found = scan_events(next_events)?;
     let loops = report.steps.iter().filter_map(|(name, step)| Some((name, step.looping.as_ref()?)));
     for (name, looping) in loops.filter(|(_, looping)| looping.unjudged > 0) {
         found.unjudged.insert(name.clone(), (looping.unjudged, looping.iterations));
@@ -57,11 +56,10 @@ pub(crate) fn collect(
     Ok(coordinator.chain(unjudged).chain(denied).collect())
 }
 
-fn scan_events(store: &dyn StoreRead, run: &Arc<str>) -> Result<AgentWarnings, RuntimeError> {
+fn scan_events<E>(mut next_events: impl FnMut() -> Result<Vec<StoredEvent>, E>) -> Result<AgentWarnings, E> {
     let mut found = AgentWarnings::default();
-    let mut events = StoredEvents::new(run.clone(), 0);
     for _ in 0..MAX_EVENT_PAGES {
-        let pieces = events.read(store)?;
+        let pieces = next_events()?;
         if pieces.is_empty() {
             break;
         }

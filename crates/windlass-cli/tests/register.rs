@@ -151,7 +151,7 @@ fn registration_errors_are_reported() {
     // Nothing listens on this port, and the system never assigns it.
     let gone = "http://127.0.0.1:1".to_owned();
     let table: [(&[&str], i32, &[&str]); 8] = [
-        (&["hello.json", "--server", &url], 3, &["there is no token", "WINDLASS_TOKEN"]),
+        (&["hello.json", "--server", &gone], 3, &["there is no token", "WINDLASS_TOKEN"]),
         (&["hello.json", "--server", &url, "--token-file", "none"], 3, &["could not read none"]),
         (
             &["hello.json", "--server", &url, "--token-file", "stranger"],
@@ -197,7 +197,7 @@ fn status_shows_the_worker_requirements_of_waiting_tasks() {
     let status_json = world.place.json(&["status", &run, "--json"]);
     assert_eq!(status_json["waits_for_worker"][0]["labels"], json!({ "gpu": "yes" }), "{status_json}");
     // Without access to the server, `status` omits this part and shows the rest.
-    std::fs::write(world.place.path(".windlass/token"), "wl_wrong").expect("written");
+    std::fs::write(world.place.path(".windlass/local-token"), "wl_wrong").expect("written");
     let status = world.place.windlass(&["status", &run]);
     status.exits(0).has("Status: Running");
     assert!(!status.out.contains("Waiting for a worker"), "{}", status.out);

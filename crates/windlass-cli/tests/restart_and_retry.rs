@@ -183,12 +183,18 @@ fn a_run_of_a_server_keeps_its_rules() {
     let mut events = place.start(&["events", &run, "--follow"]);
     events.line_with("task.started");
     let restart = ["restart", &run, "--from", "each", "--id", "again", "--quiet"];
-    place.windlass(&restart).exits(3).has(&format!("POST {}/api/v1/runs/{run}/restart", server.url()));
+    // The running server restarts it, under its own rules.
+    let mut there = place.start(&["restart", &run, "--from", "each", "--id", "there", "--quiet"]);
+    assert_eq!(there.line(), "run there");
+    let mut events = place.start(&["events", "there", "--follow"]);
+    events.line_with("task.started");
+    there.signal(rustix::process::Signal::INT);
+    there.finish().exits(130).has("the run continues on the server: windlass status there");
     drop(server);
     for (words, hint) in [
         (&["resume", &run][..], "`windlass serve` resumes it"),
-        (&["retry", &run], "start `windlass serve`, then POST /api/v1/runs/"),
-        (&restart, "start `windlass serve`, then POST /api/v1/runs/"),
+        (&["retry", &run], "start `windlass serve`, then `windlass retry "),
+        (&restart, "start `windlass serve`, then `windlass restart "),
     ] {
         place.windlass(words).exits(3).has("is registered with a server").has(hint).has("--trusted");
     }

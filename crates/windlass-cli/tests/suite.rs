@@ -7,6 +7,7 @@ mod approvals;
 mod calls;
 mod check;
 mod clean;
+mod client;
 mod config;
 mod dev;
 mod documents;

@@ -374,7 +374,8 @@ pub enum LoopEndReason {
 }
 
 impl LoopEndReason {
-    pub(crate) const ALL: [LoopEndReason; 9] = [
+    /// All reasons, in the order of declaration.
+    pub const ALL: [LoopEndReason; 9] = [
         LoopEndReason::Condition,
         LoopEndReason::Items,
         LoopEndReason::Judge,

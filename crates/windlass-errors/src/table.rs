@@ -373,5 +373,8 @@ pub(crate) static TABLE: &[ErrorCode] = &[
     entry!("WND-3014", Error, "content type or encoding is not supported", []),
     entry!("WND-3015", Error, "method is not allowed for this route", []),
     entry!("WND-3016", Error, "request or response took too long", []),
+    entry!("WND-3040", Error, "no such context", []),
+    entry!("WND-3041", Error, "command needs a server", []),
+    entry!("WND-3042", Error, "command needs a store on this machine", []),
     entry!("WND-3099", Error, "internal error of the server", []),
 ];

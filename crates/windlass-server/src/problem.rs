@@ -46,6 +46,9 @@ pub struct ProblemBody {
     pub status: u16,
     /// The code, which `windlass explain` describes.
     pub code: String,
+    /// The code of the engine's error behind it, which says more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<&'static str>,
     /// A description of this problem.
     pub detail: String,
     /// Advice on how to fix it.
@@ -100,6 +103,7 @@ impl ApiProblem {
             title: status.canonical_reason().unwrap_or("Error").to_owned(),
             status: status.as_u16(),
             code: code.to_owned(),
+            cause: None,
             detail: detail.into(),
             hint: None,
             location: None,
@@ -211,6 +215,7 @@ impl From<RuntimeError> for ApiProblem {
         };
         let mut problem = ApiProblem::new(status, code, error.to_string());
         problem.hint = hint;
+        problem.cause = Some(error.code());
         problem
     }
 }

@@ -74,7 +74,11 @@ fn read(open: OpenWait) -> Result<Approval, RuntimeError> {
 
 /// Finds an approval by its path, or by a name that only one has. Without a name the run must have exactly one.
 pub fn find(store: &dyn Store, run: &str, name: Option<&str>) -> Result<Approval, ApprovalError> {
-    let mut open = approvals(store, Some(run), 0, u32::MAX)?;
+    select(approvals(store, Some(run), 0, u32::MAX)?, run, name)
+}
+
+/// Selects one of the open approvals of a run in the same way.
+pub fn select(mut open: Vec<Approval>, run: &str, name: Option<&str>) -> Result<Approval, ApprovalError> {
     if let Some(at) = open.iter().position(|approval| name == Some(&*approval.path)) {
         return Ok(open.swap_remove(at));
     }
@@ -102,8 +106,19 @@ pub async fn check_signal(
     path: Option<&str>,
     data: Option<&Value>,
 ) -> Result<(), ApprovalError> {
-    let open = approvals(store, Some(run), 0, u32::MAX)?.into_iter();
-    for approval in open.filter(|asked| *asked.name == *name && path.is_none_or(|place| *asked.path == *place)) {
+    check_answers(approvals(store, Some(run), 0, u32::MAX)?, name, path, data).await
+}
+
+/// Checks a signal against the open approvals of its run in the same way.
+pub async fn check_answers(
+    open: Vec<Approval>,
+    name: &str,
+    path: Option<&str>,
+    data: Option<&Value>,
+) -> Result<(), ApprovalError> {
+    for approval in
+        open.into_iter().filter(|asked| *asked.name == *name && path.is_none_or(|place| *asked.path == *place))
+    {
         match approval.check_optional_answer(data).await {
             Ok(()) | Err(ApprovalError::InvalidSchema(_)) => {}
             refused => return refused,

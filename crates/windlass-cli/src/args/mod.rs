@@ -38,6 +38,16 @@ pub(crate) struct GlobalArgs {
     /// Disable colours (same as NO_COLOR)
     #[arg(long, global = true)]
     pub no_color: bool,
+    /// Use the runs of a server instead of a store: its URL, or the name of a context
+    #[arg(long, global = true, value_name = "URL", env = "WINDLASS_SERVER", hide_env_values = true)]
+    #[arg(help_heading = "Server")]
+    pub server: Option<String>,
+    /// File with a token of the server [default: that of the context, else WINDLASS_TOKEN]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Server")]
+    pub token_file: Option<PathBuf>,
+    /// Send the token over plain HTTP to another machine
+    #[arg(long, global = true, help_heading = "Server")]
+    pub insecure: bool,
 }
 
 #[derive(Subcommand)]
@@ -80,8 +90,14 @@ pub(crate) enum CliCommand {
     Serve(Box<ServeArgs>),
     /// Serve the definitions of a folder while they are edited; a client with its token is trusted like the files
     Dev(Box<DevArgs>),
+    /// Start a run of a definition registered with a server, and follow it
+    Start(StartArgs),
     /// Register definitions with a server
     Register(RegisterArgs),
+    /// List, show or remove the definitions of a server
+    Definitions(DefinitionsArgs),
+    /// Name servers, and choose one for all commands
+    Context(ContextArgs),
     /// Answer HTTP requests on this machine from a script, for tests without a network
     Mock(MockArgs),
     /// Run jobs for a server on another machine with the tools of this machine
@@ -147,10 +163,9 @@ pub(crate) struct SourceArgs {
     pub dialect: Option<String>,
 }
 
+/// The input of a new run.
 #[derive(ClapArgs)]
-pub(crate) struct RunArgs {
-    #[command(flatten)]
-    pub source: SourceArgs,
+pub(crate) struct InputArgs {
     /// Set one input; the value is parsed as JSON if possible, else taken as text. KEY may be a path: base.b.c
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -160,6 +175,14 @@ pub(crate) struct RunArgs {
     /// Read the input from a JSON file, or `-` for standard input
     #[arg(long, value_name = "FILE")]
     pub input_file: Option<PathBuf>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+    #[command(flatten)]
+    pub input: InputArgs,
     /// Run id; repeating an id refers to the same run
     #[arg(long, value_name = "RUN")]
     pub id: Option<String>,

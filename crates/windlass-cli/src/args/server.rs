@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
+use super::InputArgs;
+
 #[derive(ClapArgs)]
 pub(crate) struct TokenArgs {
     #[command(subcommand)]
@@ -53,12 +55,6 @@ pub(crate) struct RegisterArgs {
     /// Definition files or folders; name files that others call first
     #[arg(required = true, value_name = "PATH")]
     pub files: Vec<PathBuf>,
-    /// URL of the server, such as http://127.0.0.1:7117
-    #[arg(long, value_name = "URL", env = "WINDLASS_SERVER", hide_env_values = true)]
-    pub server: String,
-    /// File with a token of scope `admin` [default: environment variable WINDLASS_TOKEN]
-    #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
     /// Name of the definition [default: from the text]; only with a single file
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
@@ -66,19 +62,10 @@ pub(crate) struct RegisterArgs {
     /// a new one
     #[arg(long = "label", value_name = "NAME=VALUE")]
     pub labels: Vec<String>,
-    /// Send the token over plain HTTP to another machine
-    #[arg(long)]
-    pub insecure: bool,
 }
 
 #[derive(ClapArgs)]
 pub(crate) struct WorkerArgs {
-    /// URL of the server, such as http://127.0.0.1:7117
-    #[arg(long, value_name = "URL", env = "WINDLASS_SERVER", hide_env_values = true)]
-    pub server: String,
-    /// File with a token of scope `work` [default: environment variable WINDLASS_TOKEN]
-    #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
     /// Offer these tools [default: all tools of this program]
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
     pub tools: Vec<String>,
@@ -97,7 +84,107 @@ pub(crate) struct WorkerArgs {
     /// Time to finish running jobs on shutdown; the rest go to other workers
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     pub drain: u64,
-    /// Send the token over plain HTTP to another machine
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct StartArgs {
+    /// Name of the definition; NAME@3 starts its version 3
+    #[arg(value_name = "NAME[@VERSION]")]
+    pub name: String,
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Run id; repeating an id refers to the same run
+    #[arg(long, value_name = "RUN")]
+    pub id: Option<String>,
+    /// Print the id of the run and do not follow it
     #[arg(long)]
-    pub insecure: bool,
+    pub detach: bool,
+    /// Print no progress on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct DefinitionsArgs {
+    #[command(subcommand)]
+    pub command: DefinitionsCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DefinitionsCommand {
+    /// List the registered definitions
+    List(DefinitionListArgs),
+    /// Show a definition: its inputs, triggers, tools and text
+    Show(DefinitionShowArgs),
+    /// Remove a definition; its runs stay
+    Remove(DefinitionRemoveArgs),
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct DefinitionListArgs {
+    /// Show only definitions with this text in their name
+    #[arg(long, value_name = "TEXT")]
+    pub search: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct DefinitionShowArgs {
+    /// Name of the definition; NAME@3 shows its version 3
+    #[arg(value_name = "NAME[@VERSION]")]
+    pub name: String,
+    /// Print only the text of the definition
+    #[arg(long)]
+    pub source: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct DefinitionRemoveArgs {
+    /// Name of the definition
+    pub name: String,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct ContextArgs {
+    #[command(subcommand)]
+    pub command: ContextCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ContextCommand {
+    /// Store a server under a name: `context add prod --server https://windlass.example.org --token-file FILE`
+    Add(ContextAddArgs),
+    /// List the contexts
+    List,
+    /// Use a context for all commands that name neither a server nor a store
+    Use(ContextUseArgs),
+    /// Remove a context
+    Remove(ContextRemoveArgs),
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct ContextAddArgs {
+    /// Name of the context
+    pub name: String,
+    /// Shell command that prints the token
+    #[arg(long, value_name = "COMMAND", conflicts_with = "keyring")]
+    pub token_command: Option<String>,
+    /// Keep the token, which is read from standard input, in the keyring of the system
+    #[arg(long)]
+    pub keyring: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct ContextUseArgs {
+    /// Name of the context
+    #[arg(required_unless_present = "none")]
+    pub name: Option<String>,
+    /// Use no context: commands use the store of the current folder again
+    #[arg(long, conflicts_with = "name")]
+    pub none: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct ContextRemoveArgs {
+    /// Name of the context
+    pub name: String,
 }

@@ -8,6 +8,9 @@ use windlass_value::Value;
 use super::requests;
 use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure, codes};
+use crate::runs::Runs;
+use crate::runs::api::segment;
+use crate::runs::server::RequestReply;
 use crate::{host, inputs, out, stores, text};
 
 /// Maximum number of characters of a title.
@@ -20,23 +23,32 @@ const MAX_LISTED: usize = 10;
 const PAGE_ROWS: u32 = 500;
 
 pub(crate) fn approvals(global: &GlobalArgs, args: &args::ApprovalsArgs) -> Result<CliExit, CliFailure> {
-    let store = stores::open(global)?;
-    let run = args.run.as_deref().map(|run| stores::find(&*store, run)).transpose()?.map(|row| row.run);
-    let mut open: Vec<Approval> = Vec::new();
-    loop {
-        let after = open.last().map_or(0, |approval| approval.position);
-        let page = approval::approvals(&*store, run.as_deref(), after, PAGE_ROWS)?;
-        let is_last_page = page.len() < PAGE_ROWS as usize;
-        open.extend(page);
-        if is_last_page {
-            break;
-        }
-    }
+    let runs = Runs::open(global)?;
+    let run = args.run.as_deref().map(|run| requests::find(&runs, run)).transpose()?.map(|row| row.run);
+    let open = open_approvals(&runs, run.as_deref())?;
     match global.json {
         true => out::print_json(&Value::list(open.iter().map(to_value).collect()))?,
         false => out::print(&show(&open))?,
     }
     Ok(CliExit::Success)
+}
+
+/// Lists the open approvals of all runs or of one run, oldest first.
+pub(crate) fn open_approvals(runs: &Runs, run: Option<&str>) -> Result<Vec<Approval>, CliFailure> {
+    let store = match runs {
+        Runs::Store(store) => store,
+        Runs::Server(server) => return server.approvals(run),
+    };
+    let mut open: Vec<Approval> = Vec::new();
+    loop {
+        let after = open.last().map_or(0, |approval| approval.position);
+        let page = approval::approvals(&**store, run, after, PAGE_ROWS)?;
+        let is_last_page = page.len() < PAGE_ROWS as usize;
+        open.extend(page);
+        if is_last_page {
+            return Ok(open);
+        }
+    }
 }
 
 fn show(open: &[Approval]) -> String {
@@ -78,21 +90,27 @@ fn to_value(approval: &Approval) -> Value {
 pub(crate) fn approve(global: &GlobalArgs, args: &args::ApproveArgs) -> Result<CliExit, CliFailure> {
     let whole = args.data.as_deref().map(|data| requests::parse_payload(Some(data))).transpose()?;
     let given = inputs::merge_answer(whole, &args.set)?;
-    let store = stores::open(global)?;
-    let row = stores::find(&*store, &args.run)?;
-    let found = match approval::find(&*store, &row.run, args.name.as_deref()) {
-        Err(ApprovalError::Ambiguous(..)) => {
-            let open = approval::approvals(&*store, Some(&row.run), 0, PAGE_ROWS)?;
-            return Err(several_open(global, &row, &open, args.name.as_deref()));
-        }
+    let runs = Runs::open(global)?;
+    let row = requests::find(&runs, &args.run)?;
+    let open = open_approvals(&runs, Some(&row.run))?;
+    let found = match approval::select(open.clone(), &row.run, args.name.as_deref()) {
+        Err(ApprovalError::Ambiguous(..)) => return Err(several_open(global, &row, &open, args.name.as_deref())),
         found => found.map_err(|refused| not_found(refused, &row, args))?,
     };
-    let answer = host::runtime()?.block_on(async {
-        found.check_optional_answer(given.as_ref()).await?;
-        found.answer(&*store, given.unwrap_or_default()).await
-    });
-    let answer = answer.map_err(failure)?;
-    requests::print_reply(global, &*store, &row, &found.path, "approve", &answer)
+    let runtime = host::runtime()?;
+    runtime.block_on(found.check_optional_answer(given.as_ref())).map_err(failure)?;
+    let data = given.unwrap_or_default();
+    let reply = match &runs {
+        Runs::Store(store) => {
+            let outcome = runtime.block_on(found.answer(&**store, data)).map_err(failure)?;
+            RequestReply { outcome, undelivered: None }
+        }
+        Runs::Server(server) => {
+            let path = format!("approvals/{}", segment(&found.path));
+            server.request(&row.run, &path, &Value::object([("data", data)]))?
+        }
+    };
+    requests::print_reply(global, &runs, &row, (&found.path, "approve"), reply)
 }
 
 /// Lists the requests that an answer could be meant for, each with the command that answers it.

@@ -9,6 +9,7 @@ use crate::failure::{CliExit, CliFailure};
 use crate::{durations, out, stores, text};
 
 pub(crate) fn clean(global: &GlobalArgs, args: &args::CleanArgs) -> Result<CliExit, CliFailure> {
+    crate::runs::require_store(global, "clean")?;
     let age = durations::parse(&args.older_than)?;
     let before = Timestamp(real_now().0.saturating_sub_unsigned(age.0));
     let store = stores::open(global)?;

@@ -18,6 +18,7 @@ struct Finding {
 }
 
 pub(crate) fn doctor(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
+    crate::runs::require_store(global, "doctor")?;
     let settings = CliSettings::load(global)?;
     let store = stores::open(global)?;
     let damage = store.verify()?.into_iter().map(|what| Finding {

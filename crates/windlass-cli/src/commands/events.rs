@@ -11,24 +11,60 @@ use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
 use crate::follow::{ChangePoller, POLL_INTERVAL};
 use crate::out;
+use crate::runs::follow::{EventFollower, FollowMessage};
+use crate::runs::{Runs, ServerRuns, decode};
 use crate::{stores, text};
 
 pub(crate) fn events(global: &GlobalArgs, args: &args::EventsArgs) -> Result<CliExit, CliFailure> {
-    let store = stores::open(global)?;
-    let run = stores::find(&*store, &args.run)?.run;
-    let mut printer = EventPrinter {
-        json: global.json,
-        full_times: args.utc,
-        run: run.clone(),
-        date: String::new(),
-        left: args.limit.unwrap_or(usize::MAX),
+    let store = match Runs::open(global)? {
+        Runs::Store(store) => store,
+        Runs::Server(server) => return server_events(global, &server, args),
     };
+    let run = stores::find(&*store, &args.run)?.run;
+    let mut printer = EventPrinter::new(global, args, &run);
     let mut reader = StoredEvents::new(run, args.after);
     if !args.follow {
-        while printer.left > 0 && printer.print_batch(&mut reader, &*store)? {}
+        while printer.left > 0 && printer.print_batch(&reader.read(&*store)?)? {}
         return Ok(CliExit::Success);
     }
     follow(global, &*store, &mut printer, &mut reader)
+}
+
+/// Prints the events of a run of a server.
+fn server_events(global: &GlobalArgs, server: &ServerRuns, args: &args::EventsArgs) -> Result<CliExit, CliFailure> {
+    let (_, row) = decode::listed_run(&server.find(&args.run)?)?;
+    let mut printer = EventPrinter::new(global, args, &row.run);
+    if args.follow {
+        let mut follower = EventFollower::new(server, &row.run, args.after);
+        return server.block_on(follow_server(global, &mut follower, &mut printer));
+    }
+    let mut after = args.after;
+    while printer.left > 0 {
+        let events = server.events(&row.run, after)?;
+        after = events.last().map_or(after, StoredEvent::seq);
+        if !printer.print_batch(&events)? {
+            break;
+        }
+    }
+    Ok(CliExit::Success)
+}
+
+async fn follow_server(
+    global: &GlobalArgs,
+    follower: &mut EventFollower<'_>,
+    printer: &mut EventPrinter,
+) -> Result<CliExit, CliFailure> {
+    while printer.left > 0 {
+        match follower.next().await {
+            Ok(FollowMessage::Event(event)) => printer.print_batch(&[event])?,
+            Ok(FollowMessage::Ended) => break,
+            Err(error) => {
+                let again = format!("events {} --after {} --follow", printer.run, follower.last_seq());
+                return Err(follower.failure(global, error, &again));
+            }
+        };
+    }
+    Ok(CliExit::Success)
 }
 
 /// Prints events until the run has ended and all of its events are printed.
@@ -44,7 +80,7 @@ fn follow(
         if changes.has_changed(store)? {
             // Read before the events: the store then holds all events of an ended run.
             let row = stores::find(store, &printer.run)?;
-            while printer.left > 0 && printer.print_batch(reader, store)? {}
+            while printer.left > 0 && printer.print_batch(&reader.read(store)?)? {}
             if row.status.is_final() || printer.left == 0 {
                 return Ok(CliExit::Success);
             }
@@ -72,9 +108,18 @@ struct EventPrinter {
 }
 
 impl EventPrinter {
-    /// Prints the next batch. Returns false if there was nothing to print.
-    fn print_batch(&mut self, reader: &mut StoredEvents, store: &dyn Store) -> Result<bool, CliFailure> {
-        let events = reader.read(store)?;
+    fn new(global: &GlobalArgs, args: &args::EventsArgs, run: &Arc<str>) -> EventPrinter {
+        EventPrinter {
+            json: global.json,
+            full_times: args.utc,
+            run: run.clone(),
+            date: String::new(),
+            left: args.limit.unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Prints a batch. Returns false if there was nothing to print.
+    fn print_batch(&mut self, events: &[StoredEvent]) -> Result<bool, CliFailure> {
         let shown = &events[..events.len().min(self.left)];
         self.left -= shown.len();
         let lines: Vec<String> = shown.iter().flat_map(|event| self.lines(event)).collect();

@@ -17,7 +17,10 @@ use crate::stores;
 
 pub(crate) fn graph(global: &GlobalArgs, args: &args::GraphArgs) -> Result<CliExit, CliFailure> {
     let drawing = match (&args.run, &args.file) {
-        (Some(run), _) => draw_run(&*stores::open(global)?, run)?,
+        (Some(run), _) => {
+            crate::runs::require_store(global, "graph --run")?;
+            draw_run(&*stores::open(global)?, run)?
+        }
         (None, Some(file)) => {
             let settings = CliSettings::load(global)?;
             let source = definition::read(file, &settings.limits).map_err(|failure| unreadable(failure, file))?;

@@ -5,7 +5,7 @@ use windlass_runtime::inspect::{
     IterationPage, LoopHistory, final_report, frame_path, iteration_value, iterations_page, loop_histories,
     run_time_now,
 };
-use windlass_store::{RunRow, RunStatus, Store};
+use windlass_store::{RunRow, RunStatus};
 use windlass_syntax::nearest;
 use windlass_value::{Timestamp, Value};
 
@@ -13,33 +13,49 @@ use super::tree;
 use crate::args::{self, GlobalArgs};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
+use crate::runs::{Runs, decode};
 use crate::{image, out, stores, text};
 
 /// Maximum number of characters of a judge's verdict.
 const MAX_VERDICT_CHARS: usize = 80;
 
 pub(crate) fn iterations(global: &GlobalArgs, args: &args::IterationsArgs) -> Result<CliExit, CliFailure> {
-    let store = stores::open(global)?;
-    let row = stores::find(&*store, &args.run)?;
-    match &args.r#loop {
-        None => print_loops(global, &*store, &row),
-        Some(path) => print_page(global, &*store, &row, path, args),
+    let runs = Runs::open(global)?;
+    let row = match &runs {
+        Runs::Store(store) => stores::find(&**store, &args.run)?,
+        Runs::Server(server) => decode::listed_run(&server.find(&args.run)?)?.1,
+    };
+    match (&args.r#loop, &runs) {
+        (None, Runs::Store(store)) => {
+            let report = final_report(&row)?;
+            print_loops(global, loop_histories(&**store, &row.run, store.loops(&row.run)?, report.as_ref())?)
+        }
+        (None, Runs::Server(server)) => print_loops(global, server.loops(&row.run)?),
+        (Some(path), _) => print_page(global, &runs, &row, path, args),
     }
 }
 
 /// Returns when a live loop begins its next iteration, with the run's current time.
 fn next_iteration(
     global: &GlobalArgs,
-    store: &dyn Store,
+    runs: &Runs,
     row: &RunRow,
     path: &str,
 ) -> Result<Option<(Timestamp, Timestamp)>, CliFailure> {
     if row.status.is_final() || row.status == RunStatus::Quarantined {
         return Ok(None);
     }
-    let seen = image::load(store, &row.run, &CliSettings::load(global)?.limits)?;
-    let frames = frame_tree(&seen.program, &seen.image.state);
-    let now = run_time_now(&seen.row, seen.image.state.now);
+    let (frames, now) = match runs {
+        Runs::Store(store) => {
+            let seen = image::load(&**store, &row.run, &CliSettings::load(global)?.limits)?;
+            (frame_tree(&seen.program, &seen.image.state), run_time_now(&seen.row, seen.image.state.now))
+        }
+        Runs::Server(server) => {
+            let detail = server.detail(&row.run)?;
+            let current = detail.get("current").map(decode::frames).transpose()?;
+            (current.unwrap_or_default(), windlass_runtime::real_now())
+        }
+    };
     Ok(find_loop(&frames, "", path).and_then(|view| view.due).map(|due| (due, now)))
 }
 
@@ -51,10 +67,7 @@ fn find_loop<'v>(views: &'v [FrameView], above: &str, wanted: &str) -> Option<&'
     })
 }
 
-fn print_loops(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<CliExit, CliFailure> {
-    let run = &*row.run;
-    let report = final_report(row)?;
-    let found = loop_histories(store, run, store.loops(run)?, report.as_ref())?;
+fn print_loops(global: &GlobalArgs, found: Vec<LoopHistory>) -> Result<CliExit, CliFailure> {
     if global.json {
         let entry = |seen: &LoopHistory| {
             Value::object([
@@ -83,17 +96,19 @@ fn print_loops(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<C
 
 fn print_page(
     global: &GlobalArgs,
-    store: &dyn Store,
+    runs: &Runs,
     row: &RunRow,
     path: &str,
     args: &args::IterationsArgs,
 ) -> Result<CliExit, CliFailure> {
     let run = &*row.run;
-    let upcoming = next_iteration(global, store, row, path)?;
-    let IterationPage { iterations, missing, next } =
-        iterations_page(store, run, path, args.from, args.limit, args.failed)?;
+    let upcoming = next_iteration(global, runs, row, path)?;
+    let IterationPage { iterations, missing, next } = match runs {
+        Runs::Store(store) => iterations_page(&**store, run, path, args.from, args.limit, args.failed)?,
+        Runs::Server(server) => server.iterations(run, path, args.from, args.limit, args.failed)?,
+    };
     if iterations.is_empty() && upcoming.is_none() {
-        check_loop_exists(store, run, path)?;
+        check_loop_exists(runs, run, path)?;
     }
     if global.json {
         let facts = [
@@ -133,8 +148,11 @@ fn format_range(&(from, to): &(u64, u64)) -> String {
 }
 
 /// Rejects a loop path without any history: it is probably a typo.
-fn check_loop_exists(store: &dyn Store, run: &str, path: &str) -> Result<(), CliFailure> {
-    let paths = store.loops(run)?;
+fn check_loop_exists(runs: &Runs, run: &str, path: &str) -> Result<(), CliFailure> {
+    let paths = match runs {
+        Runs::Store(store) => store.loops(run)?,
+        Runs::Server(server) => server.loops(run)?.into_iter().map(|seen| seen.path).collect(),
+    };
     if paths.iter().any(|known| known == path) {
         return Ok(());
     }

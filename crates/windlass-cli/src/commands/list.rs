@@ -10,6 +10,7 @@ use windlass_value::{Timestamp, Value};
 use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
+use crate::runs::{Runs, ServerRuns};
 use crate::{durations, stores, text};
 
 /// Maximum number of characters of a run's labels.
@@ -21,7 +22,6 @@ const MAX_NAME_CHARS: usize = 32;
 pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit, CliFailure> {
     let statuses = parse_statuses(&args.status)?;
     let since = args.since.as_deref().map(|since| parse_since(since, real_now())).transpose()?;
-    let store = stores::open(global)?;
     let filter = RunFilter {
         definition: args.definition.clone(),
         search: args.search.clone().filter(|search| !search.is_empty()),
@@ -30,14 +30,17 @@ pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit
         labels: args.labels.iter().cloned().collect(),
         ..RunFilter::default()
     };
-    let filter = filter_by_status(&*store, filter, &statuses)?;
-    let page = RunPage::read(&*store, &filter, args)?;
+    let runs = Runs::open(global)?;
+    let page = match &runs {
+        Runs::Store(store) => RunPage::read(&**store, &filter_by_status(&**store, filter, &statuses)?, args)?,
+        Runs::Server(server) => RunPage::request(server, &filter, &statuses, args)?,
+    };
     if global.json {
         out::print_json(&Value::list(page.runs.iter().map(to_value).collect()))?;
         return Ok(CliExit::Success);
     }
     out::print(&show(&page.runs, Paint::stdout(global.no_color)))?;
-    print_notes(global, &*store, &page.runs)?;
+    print_notes(global, &runs, &page.runs)?;
     if let Some(next) = page.next {
         out::note(&format!("more: {}", stores::command(global, &next_page(args, next))));
     }
@@ -72,17 +75,44 @@ impl RunPage {
         let runs = rows.into_iter().map(|row| Ok((probe.status(&row)?, row)));
         Ok(RunPage { runs: runs.collect::<Result<_, CliFailure>>()?, next })
     }
+
+    fn request(
+        server: &ServerRuns,
+        filter: &RunFilter,
+        statuses: &[ListedStatus],
+        args: &args::ListArgs,
+    ) -> Result<RunPage, CliFailure> {
+        let max_rows = if args.all { usize::MAX } else { args.limit as usize };
+        let words: Vec<&str> = statuses.iter().map(|status| status.as_str()).collect();
+        let labels: Vec<String> = filter.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let mut query = vec![("children", args.children.to_string())];
+        let mut add = |name, text: Option<String>| query.extend(text.map(|text| (name, text)));
+        add("status", (!words.is_empty()).then(|| words.join(",")));
+        add("definition", filter.definition.clone());
+        add("search", filter.search.clone());
+        add("since", filter.since.map(|since| since.to_string()));
+        add("label", (!labels.is_empty()).then(|| labels.join(",")));
+        add("before", args.before.map(|before| before.to_string()));
+        let mut runs = server.list(&query, max_rows.saturating_add(1))?;
+        let more = runs.len() > max_rows;
+        runs.truncate(max_rows);
+        let next = runs.last().filter(|_| more).map(|(_, last)| last.number);
+        Ok(RunPage { runs, next })
+    }
 }
 
 /// Explains runs that do not continue by themselves, with the next command.
-fn print_notes(global: &GlobalArgs, store: &dyn Store, runs: &[ListedRun]) -> Result<(), CliFailure> {
+fn print_notes(global: &GlobalArgs, runs: &Runs, listed: &[ListedRun]) -> Result<(), CliFailure> {
     let is_interrupted =
         |(status, row): &&ListedRun| *status == ListedStatus::Interrupted && row.check_format().is_ok();
-    if let Some((_, row)) = runs.iter().find(is_interrupted) {
-        let resume = stores::resume_hint(global, store, row)?;
+    if let Some((_, row)) = listed.iter().find(is_interrupted) {
+        let resume = match runs {
+            Runs::Store(store) => stores::resume_hint(global, &**store, row)?,
+            Runs::Server(_) => stores::command(global, &format!("resume {}", row.run)),
+        };
         out::note(&format!("no process runs an interrupted run; to resume {}: {resume}", row.run));
     }
-    for (_, row) in runs {
+    for (_, row) in listed {
         if let Some(why) = windlass_runtime::quarantine_reason(row) {
             let look = stores::command(global, &format!("replay {}", row.run));
             out::note(&format!("{} is quarantined: {}\n  hint: {look}", row.run, why.message));

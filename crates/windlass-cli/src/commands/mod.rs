@@ -4,6 +4,8 @@ mod approvals;
 pub(crate) mod check;
 mod clean;
 mod completions;
+mod context;
+mod definitions;
 mod delivery;
 mod dev;
 mod doctor;
@@ -23,6 +25,7 @@ mod resume;
 mod run;
 pub(crate) mod schema;
 mod serve;
+mod start;
 mod status;
 mod steering;
 mod token;
@@ -58,6 +61,9 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Dev(args) => dev::dev(global, &args),
         CliCommand::Mock(args) => mock::mock(global, &args),
         CliCommand::Token(args) => token::token(global, &args),
+        CliCommand::Start(args) => start::start(global, &args),
+        CliCommand::Definitions(args) => definitions::definitions(global, &args),
+        CliCommand::Context(args) => context::context(global, &args),
         CliCommand::Register(args) => register::register(global, &args),
         CliCommand::Worker(args) => worker::worker(global, &args),
         CliCommand::Tools(args) => tools::tools(global, &args),

@@ -15,7 +15,7 @@ use crate::definition;
 use crate::dev::{DefinitionRoots, NO_DEFINITION};
 use crate::failure::{CliExit, CliFailure, codes};
 use crate::worker::{ServerClient, ServerRequestError, format_report, read_token};
-use crate::{host, out};
+use crate::{host, out, runs};
 
 /// Maximum time that a server may take to compile one definition.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,10 +31,16 @@ pub(crate) fn register(global: &GlobalArgs, args: &args::RegisterArgs) -> Result
     }
     let hint =
         "give --token-file FILE or set WINDLASS_TOKEN; the first start of `windlass serve` writes .windlass/token";
-    let token = read_token(args.token_file.as_deref()).map_err(|failure| failure.hint(hint))?;
-    let client = ServerClient::new(&args.server, &token, args.insecure)?.with_full_api();
+    let (client, url) = match runs::named_server(global)? {
+        Some(target) if target.token.is_none() => {
+            read_token(None).map_err(|failure| failure.hint(hint))?;
+            return Err(CliFailure::usage("there is no token").code(codes::NO_TOKEN).hint(hint));
+        }
+        Some(target) => (target.client()?.with_full_api(), target.url),
+        None => runs::local_client(global, "register")?,
+    };
     let labels = super::worker::parse_labels(&args.labels)?;
-    let registrar = Registrar { global, client, labels, name: args.name.as_deref(), server: &args.server };
+    let registrar = Registrar { global, client, labels, name: args.name.as_deref(), server: &url };
     host::runtime()?.block_on(registrar.register_all(files))
 }
 

@@ -15,6 +15,7 @@ use crate::failure::{CliExit, CliFailure, codes};
 use crate::{image, out, stores, text};
 
 pub(crate) fn replay(global: &GlobalArgs, args: &args::ReplayArgs) -> Result<CliExit, CliFailure> {
+    crate::runs::require_store(global, "replay")?;
     let settings = CliSettings::load(global)?;
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;

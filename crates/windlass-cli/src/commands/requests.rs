@@ -13,37 +13,57 @@ use super::approvals;
 use crate::args::{self, GlobalArgs};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
+use crate::runs::server::RequestReply;
+use crate::runs::{Runs, decode};
 use crate::{host, image, inputs, out, stores};
 
 pub(crate) fn pause(global: &GlobalArgs, args: &args::RunRequestArgs) -> Result<CliExit, CliFailure> {
-    let row = stores::find(&*stores::open(global)?, &args.run)?;
+    let runs = Runs::open(global)?;
+    let row = find(&runs, &args.run)?;
     if row.status == RunStatus::Pending {
         let run = row.run;
         let failure = CliFailure::usage(format!("run `{run}` is queued and has not started; it cannot be paused"));
         return Err(failure.hint(format!("`windlass cancel {run}` cancels it; it can be paused once it has started")));
     }
-    submit_and_print(global, &args.run, args.request_id.as_deref(), "pause", RunRequest::Pause)
+    submit_and_print(global, &runs, &row, args.request_id.as_deref(), "pause", RunRequest::Pause)
 }
 
 pub(crate) fn cancel(global: &GlobalArgs, args: &args::CancelArgs) -> Result<CliExit, CliFailure> {
+    let runs = Runs::open(global)?;
+    let row = find(&runs, &args.request.run)?;
     let run_request = RunRequest::Cancel { reason: args.reason.clone() };
-    submit_and_print(global, &args.request.run, args.request.request_id.as_deref(), "cancel", run_request)
+    submit_and_print(global, &runs, &row, args.request.request_id.as_deref(), "cancel", run_request)
 }
 
 pub(crate) fn signal(global: &GlobalArgs, args: &args::SignalArgs) -> Result<CliExit, CliFailure> {
     let given = args.data.as_deref().map(|data| parse_payload(Some(data))).transpose()?;
-    let store = stores::open(global)?;
-    let run = stores::find(&*store, &args.run)?.run;
-    let check = approval::check_signal(&*store, &run, &args.name, None, given.as_ref());
+    let runs = Runs::open(global)?;
+    let row = find(&runs, &args.run)?;
+    let run = &row.run;
+    let open = approvals::open_approvals(&runs, Some(run))?;
+    let check = approval::check_answers(open, &args.name, None, given.as_ref());
     host::runtime()?.block_on(check).map_err(|refused| {
         let hint = format!("`windlass approvals {run}` shows its open requests, `windlass approve {run}` answers them");
         approvals::failure(refused).hint(hint)
     })?;
     let payload = given.unwrap_or_default();
-    let undelivered = find_undelivered_note(global, &*store, &run, &args.name, &payload)?;
+    let undelivered = match &runs {
+        Runs::Store(store) => find_undelivered_note(global, &**store, run, &args.name, &payload)?,
+        // The server reports it with its reply.
+        Runs::Server(_) => None,
+    };
     let run_request = RunRequest::Signal { name: args.name.clone(), payload };
-    let (row, id, answer) = submit(&*store, &run, args.request_id.as_deref(), "signal", run_request)?;
-    print_reply_with_note(global, &*store, &row, (&id, "signal"), &answer, undelivered)
+    let (id, reply) = submit(&runs, &row, args.request_id.as_deref(), "signal", run_request)?;
+    let reply = RequestReply { undelivered: reply.undelivered.or(undelivered), ..reply };
+    print_reply(global, &runs, &row, (&id, "signal"), reply)
+}
+
+/// Finds the run that a request is for.
+pub(crate) fn find(runs: &Runs, run_ref: &str) -> Result<RunRow, CliFailure> {
+    match runs {
+        Runs::Store(store) => stores::find(&**store, run_ref),
+        Runs::Server(server) => Ok(decode::listed_run(&server.find(run_ref)?)?.1),
+    }
 }
 
 /// Returns the word and the note for a signal that no node waits for in the current state.
@@ -80,54 +100,59 @@ pub(crate) fn parse_payload(data: Option<&str>) -> Result<Value, CliFailure> {
 
 fn submit_and_print(
     global: &GlobalArgs,
-    run: &str,
+    runs: &Runs,
+    row: &RunRow,
     id: Option<&str>,
     what: &str,
     run_request: RunRequest,
 ) -> Result<CliExit, CliFailure> {
-    let store = stores::open(global)?;
-    let (row, id, answer) = submit(&*store, run, id, what, run_request)?;
-    print_reply(global, &*store, &row, &id, what, &answer)
+    let (id, reply) = submit(runs, row, id, what, run_request)?;
+    print_reply(global, runs, row, (&id, what), reply)
 }
 
 fn submit(
-    store: &dyn Store,
-    run: &str,
+    runs: &Runs,
+    row: &RunRow,
     id: Option<&str>,
     what: &str,
     run_request: RunRequest,
-) -> Result<(RunRow, String, RequestOutcome), CliFailure> {
-    let row = stores::find(store, run)?;
+) -> Result<(String, RequestReply), CliFailure> {
     let id = id.map_or_else(|| format!("{what}-{}", new_run_id()), str::to_owned);
-    let answer = request(store, &row.run, &id, run_request)?;
-    Ok((row, id, answer))
+    let reply = match runs {
+        Runs::Store(store) => {
+            RequestReply { outcome: request(&**store, &row.run, &id, run_request)?, undelivered: None }
+        }
+        Runs::Server(server) => server.request(&row.run, what, &request_body(&id, run_request))?,
+    };
+    Ok((id, reply))
 }
 
-pub(crate) fn print_reply(
-    global: &GlobalArgs,
-    store: &dyn Store,
-    row: &RunRow,
-    id: &str,
-    what: &str,
-    answer: &RequestOutcome,
-) -> Result<CliExit, CliFailure> {
-    print_reply_with_note(global, store, row, (id, what), answer, None)
+/// Returns the body of a request to a server.
+fn request_body(id: &str, run_request: RunRequest) -> Value {
+    let fields = match run_request {
+        RunRequest::Cancel { reason } => vec![("reason", Value::from(reason))],
+        RunRequest::Signal { name, payload } => vec![("name", Value::from(name)), ("data", payload)],
+        _ => Vec::new(),
+    };
+    Value::object(fields.into_iter().chain([("request_id", Value::from(id))]))
 }
 
 /// Prints the reply, with the word and the note for a signal that no node waits for.
-fn print_reply_with_note(
+pub(crate) fn print_reply(
     global: &GlobalArgs,
-    store: &dyn Store,
+    runs: &Runs,
     row: &RunRow,
     (id, what): (&str, &str),
-    answer: &RequestOutcome,
-    undelivered: Option<(&'static str, String)>,
+    reply: RequestReply,
 ) -> Result<CliExit, CliFailure> {
+    let RequestReply { outcome: answer, undelivered } = reply;
     let run = &row.run;
-    let resume = stores::resume_hint(global, store, row)?;
-    let server = match answer {
-        RequestOutcome::Queued => stores::server_address(global, row),
-        _ => None,
+    let (resume, server) = match runs {
+        Runs::Store(store) => {
+            let server = Some(row).filter(|_| answer == RequestOutcome::Queued);
+            (stores::resume_hint(global, &**store, row)?, server.and_then(|row| stores::server_address(global, row)))
+        }
+        Runs::Server(server) => (stores::command(global, &format!("resume {}", row.run)), Some(server.api.url.clone())),
     };
     let (word, sentence) = match answer {
         RequestOutcome::Queued if server.is_some() => {
@@ -164,5 +189,5 @@ fn print_reply_with_note(
         (false, None) => out::print(&sentence)?,
         (false, Some(note)) => out::print(&format!("{sentence}\n{note}"))?,
     }
-    Ok(if *answer == RequestOutcome::Ended { CliExit::Failed } else { CliExit::Success })
+    Ok(if answer == RequestOutcome::Ended { CliExit::Failed } else { CliExit::Success })
 }

@@ -6,9 +6,9 @@ use windlass_core::Program;
 use windlass_runtime::inspect::{final_report, live_owner};
 use windlass_runtime::{RunRequest, RuntimeError, new_run_id, open_descendants, request};
 use windlass_store::{RunRow, RunStatus, Store};
+use windlass_value::Value;
 
-use super::requests;
-use super::run::{print_run_id, report_interruption, stored_program};
+use super::run::{print_run_id, reject_terminal_options, report_interruption, stored_program};
 use crate::agent_options::AgentRunOptions;
 use crate::args::{self, GlobalArgs};
 use crate::config::CliSettings;
@@ -17,20 +17,24 @@ use crate::follow::{FollowOutcome, follow, load_for_progress};
 use crate::host::{self, Interrupts, WatchOutcome};
 use crate::progress::ProgressDisplay;
 use crate::report::EndedRun;
+use crate::runs::follow::{FollowOptions, follow_to_end, print_ended};
+use crate::runs::{self, Runs, ServerRuns, decode};
 use crate::{agents, children, image, out, stores, tools, trust};
 
 pub(crate) fn resume(global: &GlobalArgs, args: &args::ResumeArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings { agent_options: AgentRunOptions::from_resume_args(args), ..CliSettings::load(global)? };
-    let store = stores::open(global)?;
+    let store = match Runs::open(global)? {
+        Runs::Store(store) => store,
+        Runs::Server(server) => {
+            let row = decode::listed_run(&server.find(&args.run)?)?.1;
+            return resume_on_server(global, &server, args, &settings, &row);
+        }
+    };
     let row = stores::find(&*store, &args.run)?;
     if let Some(report) = final_report(&row)? {
         let program = image::program(&*store, &row, &settings.limits)?;
         print_run_id(global, &row.run)?;
-        out::note(&format!(
-            "the run has already ended ({}) and cannot be resumed; its result follows. To repeat it, start a new run: \
-             windlass run FILE",
-            report.status.as_str()
-        ));
+        note_ended(report.status.as_str());
         let exit = EndedRun::new(&*store, &row.run, &program.plan, &report)?.print(global, None)?;
         if children::has_open_children(&*store, &row.run, &program.plan)? {
             if !args.trust.trusted && trust::is_server_run(&*store, &row)? {
@@ -44,9 +48,47 @@ pub(crate) fn resume(global: &GlobalArgs, args: &args::ResumeArgs) -> Result<Cli
     }
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     if !args.trust.trusted && trust::is_server_run(&*store, &row)? {
+        if live_owner(&*store, &row)?.is_none()
+            && let Some(server) = runs::local_server(global)?
+        {
+            return resume_on_server(global, &server, args, &settings, &row);
+        }
         return host::runtime()?.block_on(delegate_to_server(global, args, &settings, &store, &row));
     }
     host::runtime()?.block_on(resume_here(global, args, &settings, &store, &row))
+}
+
+fn note_ended(status: &str) {
+    out::note(&format!(
+        "the run has already ended ({status}) and cannot be resumed; its result follows. To repeat it, start a new run: \
+         windlass run FILE"
+    ));
+}
+
+/// Resumes a run on its server and follows it.
+fn resume_on_server(
+    global: &GlobalArgs,
+    server: &ServerRuns,
+    args: &args::ResumeArgs,
+    settings: &CliSettings,
+    row: &RunRow,
+) -> Result<CliExit, CliFailure> {
+    let flags = args.permissions.to_flags();
+    reject_terminal_options(&[
+        ("--trusted", args.trust.trusted),
+        ("--stream", args.stream),
+        (flags.trim(), !flags.is_empty()),
+    ])?;
+    let interrupts = server.listen()?;
+    print_run_id(global, &row.run)?;
+    if row.status.is_final() {
+        note_ended(row.status.as_str());
+        return print_ended(global, server, &row.run, false);
+    }
+    let id = format!("resume-{}", new_run_id());
+    server.request(&row.run, "resume", &Value::object([("request_id", Value::from(id))]))?;
+    let options = FollowOptions { settings, interrupts, quiet: args.quiet, with_duration: false, from_now: true };
+    follow_to_end(global, server, &row.run, options)
 }
 
 /// Runs the open children of an ended run to their end.
@@ -79,12 +121,7 @@ async fn delegate_to_server(
         let end = follow_once(store, &row.run, settings, args.quiet, &mut interrupts).await?;
         return end.ok_or_else(refused)?.show(global, store, &row.run, settings);
     }
-    if row.status != RunStatus::Paused || stores::server_address(global, row).is_none() {
-        return Err(refused());
-    }
-    let id = format!("resume-{}", new_run_id());
-    let answer = request(&**store, &row.run, &id, RunRequest::Resume)?;
-    requests::print_reply(global, &**store, row, &id, "resume", &answer)
+    Err(refused())
 }
 
 async fn resume_here(

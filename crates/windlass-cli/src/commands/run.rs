@@ -7,7 +7,7 @@ use windlass_runtime::{RunStartOptions, RuntimeError, is_run_id};
 use windlass_store::{MemoryStore, RunStatus, Store};
 use windlass_value::Value;
 
-use super::{delivery, resume};
+use super::{delivery, resume, start};
 use crate::agent_options::{self, AgentRunOptions};
 use crate::args::{self, GlobalArgs};
 use crate::config::CliSettings;
@@ -18,16 +18,19 @@ use crate::out::{self, Paint};
 use crate::progress::ProgressDisplay;
 use crate::project::Project;
 use crate::report::EndedRun;
-use crate::{agents, children, definition, inputs, stores, text};
+use crate::{agents, children, definition, inputs, runs, stores, text};
 
 pub(crate) fn run(global: &GlobalArgs, args: &args::RunArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings { agent_options: AgentRunOptions::from_run_args(args)?, ..CliSettings::load(global)? };
-    inputs::check_stdin(args)?;
+    inputs::check_stdin(Some(&args.source.file), &args.input)?;
+    if let Some(target) = runs::named_server(global)? {
+        return start::run_on_server(global, &target.connect()?, args, &settings);
+    }
     agents::check_model(&settings)?;
     let source = definition::read(&args.source.file, &settings.limits)?;
     let paint = Paint::stderr(global.no_color);
     let project = Project::read(source, args.source.dialect.as_deref(), &settings).or_fail(paint)?;
-    let input = agent_options::with_context(inputs::gather(args, &project.plan()?.parameters)?, args);
+    let input = agent_options::with_context(inputs::gather(&args.input, &project.plan()?.parameters)?, args);
     inputs::unused_input_warnings(project.plan()?, &input).iter().for_each(|warning| out::note(warning));
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     check_id(args.id.as_deref())?;
@@ -36,7 +39,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &args::RunArgs) -> Result<CliExit, 
     host::runtime()?.block_on(async {
         match trigger {
             Some(trigger) => delivery::deliver(global, args, &settings, store, project, &trigger, input).await,
-            None => start(global, args, &settings, store, project, input).await,
+            None => start_here(global, args, &settings, store, project, input).await,
         }
     })
 }
@@ -52,6 +55,15 @@ pub(crate) fn check_id(id: Option<&str>) -> Result<(), CliFailure> {
     }
 }
 
+/// Rejects options that only a run in this process can have. Each is given with whether it was used.
+pub(crate) fn reject_terminal_options(options: &[(&str, bool)]) -> Result<(), CliFailure> {
+    match options.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => Err(CliFailure::usage(format!("{option} is for runs in this process, not on a server"))
+            .hint("leave it out; the settings of the server decide")),
+    }
+}
+
 fn store_for(global: &GlobalArgs, args: &args::RunArgs) -> Result<Arc<dyn Store>, CliFailure> {
     match args.ephemeral {
         true => Ok(Arc::new(MemoryStore::new())),
@@ -59,7 +71,7 @@ fn store_for(global: &GlobalArgs, args: &args::RunArgs) -> Result<Arc<dyn Store>
     }
 }
 
-async fn start(
+async fn start_here(
     global: &GlobalArgs,
     args: &args::RunArgs,
     settings: &CliSettings,

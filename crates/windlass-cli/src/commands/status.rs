@@ -1,14 +1,16 @@
 //! `windlass status RUN`
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, FrameView, frame_tree};
 use windlass_runtime::inspect::{
     ListedStatus, LoopDetailsByStep, NextDue, StoredRun, final_report, live_owner, mark_stopped, run_time_now,
     status_name, tree_value, with_run_hint,
 };
-use windlass_runtime::{completed_steps, resolve};
+use windlass_runtime::{StepReport, completed_steps, resolve};
 use windlass_server::triggers::{QueuePositionInfo, find_queue_position};
 use windlass_store::{RunRow, Store};
 use windlass_value::{Map, Timestamp, Value};
@@ -20,15 +22,20 @@ use crate::failure::{CliExit, CliFailure, owner_name};
 use crate::image;
 use crate::out::{self, Paint};
 use crate::report::{self, EndedRun};
+use crate::runs::follow::ended_run;
+use crate::runs::{Runs, ServerRuns, decode};
 use crate::worker::ServerClient;
-use crate::{host, stores, text, trust};
+use crate::{host, stores, text};
 
 /// Maximum time to wait for the server's reply.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) fn status(global: &GlobalArgs, args: &args::StatusArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings::load(global)?;
-    let store = stores::open(global)?;
+    let store = match Runs::open(global)? {
+        Runs::Store(store) => store,
+        Runs::Server(server) => return server_status(global, &server, &args.run),
+    };
     // An ended run needs no state: its row holds everything.
     let row = stores::find(&*store, &args.run)?;
     if let Some(report) = final_report(&row)? {
@@ -38,24 +45,31 @@ pub(crate) fn status(global: &GlobalArgs, args: &args::StatusArgs) -> Result<Cli
     }
     if let Some(why) = windlass_runtime::quarantine_reason(&row) {
         // A rebuilt state of a quarantined run would be no more than a guess.
-        return show_quarantined(global, &*store, &row, &why);
+        return show_quarantined(global, &row, &why, &stores::resume_hint(global, &*store, &row)?);
     }
     let seen = image::load(&*store, &row.run, &settings.limits)?;
     let workers = fetch_waiting_tasks(global, &seen);
-    let view = StatusView::new(&*store, &seen, workers)?;
-    match global.json {
-        true => out::print_json(&view.to_value(&*store)?)?,
-        false => out::print(&view.show(global, &*store)?)?,
-    }
-    Ok(CliExit::Success)
+    let view = StatusView::from_store(global, &*store, seen, workers)?;
+    view.print(global)
 }
 
-fn show_quarantined(
-    global: &GlobalArgs,
-    store: &dyn Store,
-    row: &RunRow,
-    why: &ErrorInfo,
-) -> Result<CliExit, CliFailure> {
+/// Shows a run of a server.
+fn server_status(global: &GlobalArgs, server: &ServerRuns, run_ref: &str) -> Result<CliExit, CliFailure> {
+    let detail = server.find(run_ref)?;
+    let (_, row) = decode::listed_run(&detail)?;
+    if row.status.is_final() {
+        let plan = server.plan(&row)?;
+        let took = text::format_duration(row.changed_at.since(row.created_at));
+        return show_ended(global, &ended_run(server, &row, &plan, &detail)?, took);
+    }
+    if let Some(why) = windlass_runtime::quarantine_reason(&row) {
+        let resume = stores::command(global, &format!("resume {}", row.run));
+        return show_quarantined(global, &row, &why, &resume);
+    }
+    StatusView::from_server(server, row, &detail)?.print(global)
+}
+
+fn show_quarantined(global: &GlobalArgs, row: &RunRow, why: &ErrorInfo, resume: &str) -> Result<CliExit, CliFailure> {
     let (run, status) = (&row.run, row.status.as_str());
     if global.json {
         out::print_json(&Value::object([
@@ -70,12 +84,8 @@ fn show_quarantined(
         return Ok(CliExit::Success);
     }
     let look = stores::command(global, &format!("replay {run}"));
-    let again = match stores::server_address(global, row) {
-        Some(address) if trust::is_server_run(store, row)? => format!("POST {address}/api/v1/runs/{run}/resume"),
-        _ => stores::resume_hint(global, store, row)?,
-    };
     out::print(&format!("Workflow: {}\nRun: {run}\nStatus: {status}\n  {}", row.definition, why.message))?;
-    out::note(&format!("inspect it: {look}\nretry it: {again}"));
+    out::note(&format!("inspect it: {look}\nretry it: {resume}"));
     Ok(CliExit::Success)
 }
 
@@ -102,42 +112,117 @@ fn show_ended(global: &GlobalArgs, ended: &EndedRun<'_>, row: &RunRow) -> Result
 }
 
 /// An open run as `status` shows it.
-struct StatusView<'a> {
-    seen: &'a StoredRun,
+struct StatusView {
+    row: RunRow,
+    plan: Plan,
     status: &'static str,
     owner: Option<String>,
+    /// Who runs it, or how to resume it.
+    owner_note: String,
     frames: Vec<FrameView>,
     now: Timestamp,
     /// The position in the trigger queue, while the run is pending.
     queue_position: Option<QueuePositionInfo>,
     /// The worker requirements of tasks that no worker has leased, as the server reports them.
     waiting_tasks: Vec<Json>,
+    /// The names of the signals that the run waits for.
+    waits: Vec<Arc<str>>,
+    /// Name and path of the open forms.
+    forms: Vec<(Arc<str>, Arc<str>)>,
+    /// The run's usage so far, or null if the run does not count it.
+    usage: Value,
+    ticks: u64,
+    /// The top-level steps that have ended.
+    steps: Vec<(Arc<str>, StepReport)>,
 }
 
-impl<'a> StatusView<'a> {
-    fn new(store: &dyn Store, seen: &'a StoredRun, waiting_tasks: Vec<Json>) -> Result<StatusView<'a>, CliFailure> {
-        let state = &seen.image.state;
-        let owner = live_owner(store, &seen.row)?;
-        let status = status_name(&seen.row, state, owner.as_deref());
-        let mut frames = frame_tree(&seen.program, state);
+impl StatusView {
+    fn from_store(
+        global: &GlobalArgs,
+        store: &dyn Store,
+        seen: StoredRun,
+        waiting_tasks: Vec<Json>,
+    ) -> Result<StatusView, CliFailure> {
+        let StoredRun { row, program, image } = seen;
+        let state = &image.state;
+        let owner = live_owner(store, &row)?;
+        let status = status_name(&row, state, owner.as_deref());
+        let mut frames = frame_tree(&program, state);
         mark_stopped(&mut frames, status);
-        let queue_position = find_queue_position(store, &seen.row, &seen.program.plan)?;
+        let owner_note = match &owner {
+            Some(owner) => format!(" ({})", owner_name(owner)),
+            None => match stores::server_address(global, &row) {
+                Some(address) => format!(" (no process owns it now; the server at {address} takes it over)"),
+                None => format!(" (no process runs it: {})", stores::resume_hint(global, store, &row)?),
+            },
+        };
+        let mut steps = completed_steps(&program, state);
+        for (_, step) in &mut steps {
+            step.output = resolve(store, &step.output)?;
+            step.error = step.error.take().map(|error| with_run_hint(error, &row.run));
+        }
+        let live_usage = || windlass_core::usage_so_far(state);
         Ok(StatusView {
-            seen,
+            queue_position: find_queue_position(store, &row, &program.plan)?,
+            now: run_time_now(&row, state.now),
+            waits: state.waits.keys().cloned().collect(),
+            forms: state.open_forms().map(|(name, form)| (name.clone(), form.address.clone())).collect(),
+            usage: state.result().map_or_else(live_usage, |result| result.usage.clone()),
+            ticks: state.ticks,
+            plan: program.plan.clone(),
+            row,
             status,
             owner,
+            owner_note,
             frames,
-            now: run_time_now(&seen.row, state.now),
-            queue_position,
             waiting_tasks,
+            steps,
         })
     }
 
-    fn show(&self, global: &GlobalArgs, store: &dyn Store) -> Result<String, CliFailure> {
-        let (row, state) = (&self.seen.row, &self.seen.image.state);
+    fn from_server(server: &ServerRuns, row: RunRow, detail: &Value) -> Result<StatusView, CliFailure> {
+        let listed = ListedStatus::parse(decode::text(detail, "status")?);
+        let owner_note = match &row.owner {
+            Some(owner) => format!(" ({})", owner_name(owner)),
+            None => format!(" (no process owns it now; the server at {} takes it over)", server.api.url),
+        };
+        let mut steps = decode::steps(detail)?;
+        for (_, step) in &mut steps {
+            step.output = server.resolve(&row.run, &step.output)?;
+        }
+        let (waits, forms) = decode::waits(detail)?;
+        let waiting_tasks = detail.get("waits_for_worker").map(|tasks| serde_json::to_value(tasks).unwrap_or_default());
+        Ok(StatusView {
+            plan: server.plan(&row)?,
+            status: listed.map_or("running", ListedStatus::as_str),
+            owner: row.owner.clone(),
+            owner_note,
+            frames: decode::frames(detail.get("current").unwrap_or(&Value::Null))?,
+            now: windlass_runtime::real_now(),
+            queue_position: detail.get("queue_position").and_then(decode::queue_position),
+            waiting_tasks: waiting_tasks.and_then(|tasks| tasks.as_array().cloned()).unwrap_or_default(),
+            waits,
+            forms,
+            usage: detail.get("usage").cloned().unwrap_or_default(),
+            ticks: row.ticks,
+            steps,
+            row,
+        })
+    }
+
+    fn print(&self, global: &GlobalArgs) -> Result<CliExit, CliFailure> {
+        match global.json {
+            true => out::print_json(&self.to_value())?,
+            false => out::print(&self.show(global))?,
+        }
+        Ok(CliExit::Success)
+    }
+
+    fn show(&self, global: &GlobalArgs) -> String {
+        let row = &self.row;
         let paint = Paint::stdout(global.no_color);
         let status = paint.status(self.status, &text::sentence_case(self.status));
-        let owner_note = self.owner_note(global, store)?;
+        let owner_note = &self.owner_note;
         let mut lines = vec![
             format!("Workflow: {}", row.definition),
             format!("Run: {} (execution id {})", row.run, row.execution_id),
@@ -153,7 +238,7 @@ impl<'a> StatusView<'a> {
         lines.extend(NextDue::earliest(&self.frames).map(|next| {
             format!("Next: {}: {} ({})", next.path, tree::format_due(next.what, next.at, self.now), next.at)
         }));
-        lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
+        lines.extend(text::usage(&self.usage).map(|used| format!("Used: {used}")));
         lines.extend(
             self.queue_position.iter().map(|queue_position| queue_position.note.replacen("queued", "Queued", 1)),
         );
@@ -161,22 +246,21 @@ impl<'a> StatusView<'a> {
         lines.extend(self.waits(global));
         if !self.frames.is_empty() {
             lines.push(String::new());
-            lines.extend(tree::lines(&self.seen.program.plan, &self.frames, self.now, paint));
+            lines.extend(tree::lines(&self.plan, &self.frames, self.now, paint));
         }
-        let steps = completed_steps(&self.seen.program, state);
-        if let Some(table) = report::steps_table(&self.seen.program.plan, &LoopDetailsByStep::new(), &steps, paint) {
+        if let Some(table) = report::steps_table(&self.plan, &LoopDetailsByStep::new(), &self.steps, paint) {
             lines.extend([String::new(), table]);
         }
-        Ok(lines.join("\n"))
+        lines.join("\n")
     }
 
     /// Lists the waits with the command that resolves each: a form is answered with `approve`, any other wait with
     /// `signal`.
     fn waits(&self, global: &GlobalArgs) -> Vec<String> {
-        let (run, state) = (&self.seen.row.run, &self.seen.image.state);
-        let forms: Vec<(&str, &str)> = state.open_forms().map(|(name, form)| (&**name, &*form.address)).collect();
+        let run = &self.row.run;
+        let forms: Vec<(&str, &str)> = self.forms.iter().map(|(name, path)| (&**name, &**path)).collect();
         let plain = |name: &&str| !forms.iter().any(|(form_name, _)| form_name == name);
-        let plain: Vec<&str> = state.waits.keys().map(|name| &**name).filter(plain).collect();
+        let plain: Vec<&str> = self.waits.iter().map(|name| &**name).filter(plain).collect();
         let line = |names: &[&str], command: String| {
             let command = stores::command(global, &command);
             format!("Waiting for: {}  ({command})", names.join(", "))
@@ -189,27 +273,10 @@ impl<'a> StatusView<'a> {
         answer.into_iter().chain(plain.first().map(|first| line(&plain, format!("signal {run} {first}")))).collect()
     }
 
-    /// The run's usage so far, or null if the run does not count it.
-    fn usage(&self) -> Value {
-        let state = &self.seen.image.state;
-        let live = || windlass_core::usage_so_far(state);
-        state.result().map_or_else(live, |result| result.usage.clone())
-    }
-
-    fn owner_note(&self, global: &GlobalArgs, store: &dyn Store) -> Result<String, CliFailure> {
-        Ok(match &self.owner {
-            Some(owner) => format!(" ({})", owner_name(owner)),
-            None => match stores::server_address(global, &self.seen.row) {
-                Some(address) => format!(" (no process owns it now; the server at {address} takes it over)"),
-                None => format!(" (no process runs it: {})", stores::resume_hint(global, store, &self.seen.row)?),
-            },
-        })
-    }
-
     fn current(&self, view: &FrameView) -> String {
         let mut lines = vec![format!("Current Action: {} ({})", view.name, view.label)];
         if let Some(looping) = &view.looping {
-            lines.push(format!("  Iteration: {}", tree::format_loop_progress(&self.seen.program.plan, view, looping)));
+            lines.push(format!("  Iteration: {}", tree::format_loop_progress(&self.plan, view, looping)));
             lines.extend(tree::short_condition(looping).map(|condition| format!("  Condition: {condition}")));
         }
         lines.push(format!("  Duration: {}", text::format_duration(self.now.since(view.started_at))));
@@ -219,15 +286,9 @@ impl<'a> StatusView<'a> {
         lines.join("\n")
     }
 
-    fn to_value(&self, store: &dyn Store) -> Result<Value, CliFailure> {
-        let (row, state) = (&self.seen.row, &self.seen.image.state);
-        let steps = completed_steps(&self.seen.program, state);
-        let mut shown = Map::new();
-        for (name, mut step) in steps {
-            step.output = resolve(store, &step.output)?;
-            step.error = step.error.map(|error| with_run_hint(error, &row.run));
-            shown.insert(name, step.to_value());
-        }
+    fn to_value(&self) -> Value {
+        let row = &self.row;
+        let steps = self.steps.iter().map(|(name, step)| (name.clone(), step.to_value()));
         let queue_position = self.queue_position.as_ref().map(|info| ("queue_position", queue_position_value(info)));
         let facts = [
             ("run", Value::from(row.run.clone())),
@@ -237,16 +298,16 @@ impl<'a> StatusView<'a> {
             ("status", Value::from(self.status)),
             ("labels", text::labels_value(&row.labels)),
             ("owner", Value::from(self.owner.clone())),
-            ("waits", Value::list(state.waits.keys().map(|name| Value::from(name.clone())).collect())),
-            ("ticks", Value::from(state.ticks)),
-            ("usage", self.usage()),
+            ("waits", Value::list(self.waits.iter().map(|name| Value::from(name.clone())).collect())),
+            ("ticks", Value::from(self.ticks)),
+            ("usage", self.usage.clone()),
             ("current", tree_value(&self.frames, self.now)),
-            ("steps", Value::map(shown)),
+            ("steps", Value::object(steps)),
         ];
         let next_due = NextDue::earliest(&self.frames).map(|next| ("next_due", next_due_value(&next)));
         let workers = windlass_value::to_value(&self.waiting_tasks).unwrap_or_default();
         let workers = Some(("waits_for_worker", workers)).filter(|_| !self.waiting_tasks.is_empty());
-        Ok(Value::object(facts.into_iter().chain(next_due).chain(queue_position).chain(workers)))
+        Value::object(facts.into_iter().chain(next_due).chain(queue_position).chain(workers))
     }
 }
 

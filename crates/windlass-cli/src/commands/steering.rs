@@ -6,7 +6,7 @@ use windlass_runtime::{RestartRequest, RunHandle, RunOptions, RuntimeEngine, Run
 use windlass_store::{RunRow, Store};
 use windlass_value::{Value, parse_json};
 
-use super::run::{check_id, print_run_id, report_interruption, stored_program};
+use super::run::{check_id, print_run_id, reject_terminal_options, report_interruption, stored_program};
 use crate::agent_options::AgentRunOptions;
 use crate::args::{self, GlobalArgs, SteeringArgs};
 use crate::config::CliSettings;
@@ -14,6 +14,9 @@ use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts, WatchOutcome};
 use crate::progress::ProgressDisplay;
 use crate::report::EndedRun;
+use crate::runs::follow::{FollowOptions, follow_to_end};
+use crate::runs::server::run_path;
+use crate::runs::{self, Runs, ServerRuns, decode};
 use crate::{agents, children, out, stores, tools, trust};
 
 pub(crate) fn restart(global: &GlobalArgs, args: &args::RestartArgs) -> Result<CliExit, CliFailure> {
@@ -23,16 +26,27 @@ pub(crate) fn restart(global: &GlobalArgs, args: &args::RestartArgs) -> Result<C
         set: args.set.iter().map(|pair| parse_assignment(pair)).collect::<Result<_, _>>()?,
         id: args.steering.id.clone(),
     };
-    start_derived_run(global, ("restart", &args.run), &args.steering, async |engine, run| {
+    let body = restart_body(&restart);
+    start_derived_run(global, ("restart", &args.run), &args.steering, &body, async |engine, run| {
         engine.restart(run, restart).await
     })
 }
 
 pub(crate) fn retry(global: &GlobalArgs, args: &args::RetryArgs) -> Result<CliExit, CliFailure> {
     let id = args.steering.id.clone();
-    start_derived_run(global, ("retry", &args.run), &args.steering, async |engine, run| {
+    let body = Value::object(id.as_deref().map(|id| ("id", Value::from(id))));
+    start_derived_run(global, ("retry", &args.run), &args.steering, &body, async |engine, run| {
         engine.retry_failed(run, id).await
     })
+}
+
+/// Returns the body of a restart for a server.
+fn restart_body(restart: &RestartRequest) -> Value {
+    let set = restart.set.iter().map(|(name, value)| (name.as_str(), value.clone()));
+    let mut fields = vec![("from", Value::from(restart.from.as_str())), ("set", Value::object(set))];
+    fields.extend(restart.occurrence.map(|number| ("occurrence", Value::from(number))));
+    fields.extend(restart.id.as_deref().map(|id| ("id", Value::from(id))));
+    Value::object(fields)
 }
 
 fn parse_assignment(pair: &str) -> Result<(String, Value), CliFailure> {
@@ -46,18 +60,54 @@ fn start_derived_run(
     global: &GlobalArgs,
     (what, run): (&str, &str),
     steering: &SteeringArgs,
+    body: &Value,
     start_run: impl AsyncFnOnce(&RuntimeEngine, &str) -> Result<RunHandle, RuntimeError>,
 ) -> Result<CliExit, CliFailure> {
     check_id(steering.id.as_deref())?;
     let settings =
         CliSettings { agent_options: AgentRunOptions::from_steering_args(steering), ..CliSettings::load(global)? };
-    let store = stores::open(global)?;
+    let store = match Runs::open(global)? {
+        Runs::Store(store) => store,
+        Runs::Server(server) => {
+            let row = decode::listed_run(&server.find(run)?)?.1;
+            return derive_on_server(global, &server, (what, &row.run), steering, (body, &settings));
+        }
+    };
     let row = stores::find(&*store, run)?;
     if !steering.trust.trusted && trust::is_server_run(&*store, &row)? {
-        return Err(trust::refusal(global, &row, what));
+        let server = runs::local_server(global)?.ok_or_else(|| trust::refusal(global, &row, what))?;
+        return derive_on_server(global, &server, (what, &row.run), steering, (body, &settings));
     }
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     host::runtime()?.block_on(watch(global, steering, &settings, &store, &row, start_run))
+}
+
+/// Retries or restarts a run on its server, and follows the new run.
+fn derive_on_server(
+    global: &GlobalArgs,
+    server: &ServerRuns,
+    (what, run): (&str, &str),
+    steering: &SteeringArgs,
+    (body, settings): (&Value, &CliSettings),
+) -> Result<CliExit, CliFailure> {
+    reject_terminal_options(&[
+        ("--trusted", steering.trust.trusted),
+        ("--stream", steering.stream),
+        (steering.permissions.to_flags().trim(), !steering.permissions.to_flags().is_empty()),
+    ])?;
+    let interrupts = server.listen()?;
+    let started = server.post(&run_path(run, what), body)?;
+    let new: Arc<str> = decode::text(&started, "run")?.into();
+    print_run_id(global, &new)?;
+    if let Some(origin) = server.detail(&new)?.get("origin") {
+        let (what, old) = match decode::optional_text(origin, "retries") {
+            Some(old) => ("retries", old),
+            None => ("restarts", decode::text(origin, "restarts")?),
+        };
+        print_origin(what, old, decode::text(origin, "from")?);
+    }
+    let options = FollowOptions { settings, interrupts, quiet: steering.quiet, with_duration: false, from_now: false };
+    follow_to_end(global, server, &new, options)
 }
 
 async fn watch(
@@ -94,9 +144,12 @@ fn note_origin(store: &dyn Store, run: &Arc<str>) -> Result<(), CliFailure> {
     let Some(row) = store.run(run)? else { return Ok(()) };
     let options = RunOptions::from_row(&row)?;
     if let Some(from) = options.from {
-        let (what, old) = (if from.retry { "retries" } else { "restarts" }, &from.run);
-        let origin = if from.path.is_empty() { "its beginning".to_owned() } else { format!("`{}`", from.path) };
-        out::note(&format!("it {what} {old} from {origin}"));
+        print_origin(if from.retry { "retries" } else { "restarts" }, &from.run, &from.path);
     }
     Ok(())
+}
+
+fn print_origin(what: &str, old: &str, path: &str) {
+    let origin = if path.is_empty() { "its beginning".to_owned() } else { format!("`{path}`") };
+    out::note(&format!("it {what} {old} from {origin}"));
 }

@@ -13,6 +13,7 @@ use crate::failure::{CliExit, CliFailure};
 use crate::{durations, out, stores};
 
 pub(crate) fn token(global: &GlobalArgs, args: &args::TokenArgs) -> Result<CliExit, CliFailure> {
+    crate::runs::require_store(global, "token")?;
     match &args.command {
         TokenCommand::Create(args) => create(global, args),
         TokenCommand::List => list(global),

@@ -13,16 +13,17 @@ use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts};
 use crate::out;
+use crate::runs;
 use crate::tools;
-use crate::worker::{RemoteWorker, ServerClient, read_token};
+use crate::worker::{RemoteWorker, read_token};
 
 /// Runs jobs for a server until it is interrupted.
 pub(crate) fn worker(global: &GlobalArgs, args: &args::WorkerArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings::load(global)?;
-    let token = read_token(args.token_file.as_deref())?;
+    let target = runs::required_server(global, "worker")?;
+    let token = target.token.clone().map_or_else(|| read_token(None), Ok)?;
     let limits = settings.process_limits.clone();
-    let client =
-        ServerClient::new(&args.server, &token, args.insecure)?.with_max_response_bytes(limits.max_worker_job_bytes);
+    let client = target.client()?.with_max_response_bytes(limits.max_worker_job_bytes);
     let labels = parse_labels(&args.labels)?;
     if args.only_labelled && labels.is_empty() {
         let hint = "give it labels with --label NAME=VALUE";

@@ -12,7 +12,7 @@ use tokio::runtime::{Handle, Runtime};
 use tracing::{info, warn};
 use windlass_runtime::{EngineOptions, InputGate, RuntimeEngine, TaskLogLimits, Tools};
 use windlass_server::auth::tokens::TokenSecret;
-use windlass_server::auth::{TokenIndex, first_token};
+use windlass_server::auth::{LOCAL_TOKEN_FILE, TokenIndex, first_token, write_local_token};
 use windlass_server::catalog::Definitions;
 use windlass_server::workers::{Dispatcher, with_remote_workers};
 use windlass_server::{App, AppParts, DefinitionCompiler, RunningServer, ServerOptions, StartError, audit::AuditLog};
@@ -128,6 +128,11 @@ impl PreparedService {
             (None, false) => Some(TokenSecret::new().map_err(token_failure)?),
         };
         let keys = match &directory {
+            Some(directory) if !options.no_auth => {
+                let local = TokenSecret::new().map_err(token_failure)?;
+                write_local_token(directory, &local).map_err(token_failure)?;
+                TokenIndex::open(store.clone())?.with_local_token(&local)
+            }
             Some(_) => TokenIndex::open(store.clone())?,
             None => TokenIndex::with_token(token.as_ref().map(|token| token.reveal().to_owned())),
         };
@@ -262,7 +267,11 @@ impl Service {
     }
 
     pub(crate) async fn stop(self, interrupts: &mut Interrupts) -> Result<CliExit, CliFailure> {
-        let Service { running, drain, traces, .. } = self;
+        let Service { running, drain, traces, directory, .. } = self;
+        if let Some(directory) = directory {
+            // The token is worthless once this process has ended.
+            let _ = std::fs::remove_file(directory.join(LOCAL_TOKEN_FILE));
+        }
         info!(seconds = drain.as_secs(), "draining");
         tokio::select! {
             stopped = running.stop() => {

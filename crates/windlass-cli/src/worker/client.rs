@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Builder;
-use hyper::{Request, Uri};
+use hyper::{Method, Request, Response, Uri};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::ProcessLimits;
-use windlass_server::auth::FIRST_TOKEN_FILE;
+use windlass_server::auth::{FIRST_TOKEN_FILE, LOCAL_TOKEN_FILE};
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 
 use crate::failure::{CliFailure, codes};
@@ -46,7 +47,8 @@ pub(crate) enum ServerRequestError {
 }
 
 impl ServerClient {
-    pub(crate) fn new(server: &str, token: &Secret, insecure: bool) -> Result<ServerClient, CliFailure> {
+    /// Without a token, the requests have none: a server on a loopback address may need none.
+    pub(crate) fn new(server: &str, token: Option<&Secret>, insecure: bool) -> Result<ServerClient, CliFailure> {
         let wrong = |why: &str| {
             let hint = "such as --server http://127.0.0.1:7117 or --server https://windlass.example.org";
             CliFailure::usage(format!("--server {server}: {why}")).hint(hint)
@@ -58,26 +60,27 @@ impl ServerClient {
             Some("https") => false,
             _ => return Err(wrong("it must begin with http:// or https://")),
         };
-        if plain && !is_loopback(host) && !insecure {
+        if plain && token.is_some() && !is_loopback(host) && !insecure {
             let message = format!("the token would be sent to {host} unencrypted");
             return Err(CliFailure::usage(message).hint("use https://, or --insecure on a trusted network"));
         }
-        let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.reveal()))
-            .map_err(|_| CliFailure::usage("the token contains invalid characters"))?;
-        authorization.set_sensitive(true);
+        let authorization = token.map(authorization_header).transpose()?;
         let options = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
         let base = format!("{}/api/v1/{WORKER_PREFIX}", server.trim_end_matches('/'));
         let max_response_bytes = ProcessLimits::default().max_worker_job_bytes;
-        Ok(ServerClient { http: HttpTool::new(options), base, authorization: Some(authorization), max_response_bytes })
+        Ok(ServerClient { http: HttpTool::new(options), base, authorization, max_response_bytes })
     }
 
-    /// A client of the server of a store on this machine: its requests do not leave the machine.
+    /// A client of the server that runs on a store of this machine: its requests do not leave the machine. The server
+    /// writes a token for it into the store's directory.
     pub(crate) fn for_store(address: &str, directory: &Path) -> Result<ServerClient, CliFailure> {
-        let file =
-            Some(directory.join(FIRST_TOKEN_FILE)).filter(|file| file.exists() && variable("WINDLASS_TOKEN").is_none());
+        let file = [LOCAL_TOKEN_FILE, FIRST_TOKEN_FILE]
+            .map(|name| directory.join(name))
+            .into_iter()
+            .find(|file| file.exists());
         let token = read_token(file.as_deref()).ok();
-        let client = ServerClient::new(address, token.as_ref().unwrap_or(&Secret::new("none")), true)?.with_full_api();
-        Ok(ServerClient { authorization: client.authorization.filter(|_| token.is_some()), ..client })
+        let client = ServerClient::new(address, token.as_ref(), true)?;
+        Ok(client.with_full_api())
     }
 
     /// The same server, with a limit for the size of responses.
@@ -122,21 +125,29 @@ impl ServerClient {
         }
     }
 
-    async fn exchange_without_timeout<A: DeserializeOwned>(
-        &self,
-        request: Builder,
-        body: Bytes,
-    ) -> Result<A, ServerRequestError> {
+    /// Starts a request to a path of the API.
+    pub(crate) fn request(&self, method: Method, path: &str) -> Builder {
+        Request::builder().method(method).uri(format!("{}{path}", self.base))
+    }
+
+    /// Sends a request with the token and returns the head of the response, whatever its status. Redirects are
+    /// ordinary responses: the token goes to no other address.
+    pub(crate) async fn send(&self, request: Builder, body: Bytes) -> Result<Response<Incoming>, ServerRequestError> {
         let request = match &self.authorization {
             Some(authorization) => request.header(AUTHORIZATION, authorization.clone()),
             None => request,
         };
         let request = request.body(body).map_err(|error| invalid_request(&error))?;
-        let answer = self
-            .http
-            .open(request)
-            .await
-            .map_err(|error| ServerRequestError::Unreachable(error.message.to_string()))?;
+        let answer = self.http.open(request).await;
+        answer.map_err(|error| ServerRequestError::Unreachable(error.message.to_string()))
+    }
+
+    async fn exchange_without_timeout<A: DeserializeOwned>(
+        &self,
+        request: Builder,
+        body: Bytes,
+    ) -> Result<A, ServerRequestError> {
+        let answer = self.send(request, body).await?;
         let status = answer.status();
         let max_bytes = self.max_response_bytes;
         let read = Limited::new(answer.into_body(), max_bytes).collect().await;
@@ -161,6 +172,13 @@ impl ServerClient {
             }
         }
     }
+}
+
+fn authorization_header(token: &Secret) -> Result<HeaderValue, CliFailure> {
+    let mut header = HeaderValue::try_from(format!("Bearer {}", token.reveal()))
+        .map_err(|_| CliFailure::usage("the token contains invalid characters"))?;
+    header.set_sensitive(true);
+    Ok(header)
 }
 
 /// The error of a request that could not be built.
@@ -242,7 +260,7 @@ mod tests {
             ("http://", false, Some("not a URL")),
         ];
         for (server, insecure, expected) in table {
-            let made = ServerClient::new(server, &Secret::new("wl_x"), insecure)
+            let made = ServerClient::new(server, Some(&Secret::new("wl_x")), insecure)
                 .err()
                 .map(|failure| failure.message().to_owned());
             match expected {

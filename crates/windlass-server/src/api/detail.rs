@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, EventKind, Program, State, frame_tree, usage_so_far};
 use windlass_runtime::inspect::{
-    ListedStatus, NextDue, StoredEvent, StoredEvents, StoredRun, final_report, live_owner, mark_stopped, run_time_now,
-    status_name, tree_value, with_run_hint,
+    ListedStatus, LoopDetails, NextDue, StoredEvent, StoredEvents, StoredRun, final_report, live_owner, loop_details,
+    mark_stopped, newest_event, run_time_now, status_name, tree_value, with_run_hint,
 };
 use windlass_runtime::{
     FinalReport, RunOptions, RuntimeError, StepReport, completed_steps, quarantine_reason, resolve_up_to,
@@ -66,11 +66,11 @@ pub(crate) struct RunDetail {
     /// The resources used so far, by name; null if they are not counted.
     #[schema(value_type = serde_json::Value)]
     pub usage: Value,
-    /// The number of ticks in the journal, trimmed ones included.
-    pub ticks: u64,
     /// The next moment at which it continues by itself, if it waits for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_due: Option<NextDueInfo>,
+    /// The number of events that it has published so far.
+    pub events: u64,
     /// The current activity: a tree, as in `windlass status --json`.
     #[schema(value_type = Vec<Object>)]
     pub current: Value,
@@ -189,11 +189,41 @@ fn ended_detail(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetai
         waits_for_worker: Vec::new(),
         queue_position: None,
         usage: report.usage.clone(),
-        ticks: row.ticks,
         next_due: None,
+        events: report.events,
         current: Value::list(Vec::new()),
-        steps: steps_value(app, row, plan, report.steps, &mut left)?,
+        steps: with_loop_details(
+            app,
+            row,
+            plan,
+            &report,
+            steps_value(app, row, plan, report.steps.clone(), &mut left)?,
+        )?,
     })
+}
+
+/// Adds to the loops of an ended run what its report lacks: the computed maximum number of iterations, and the number
+/// of iterations that were cut off.
+fn with_loop_details(
+    app: &App,
+    row: &RunRow,
+    plan: Option<&Plan>,
+    report: &FinalReport,
+    steps: Value,
+) -> Result<Value, RuntimeError> {
+    let (Some(plan), Value::Map(map)) = (plan, &steps) else { return Ok(steps) };
+    let details = loop_details(app.store.as_ref(), &row.run, plan, report)?;
+    let mut map = Map::clone(map);
+    for (name, LoopDetails { max_iterations, cancelled }) in details {
+        let Some(Value::Map(step)) = map.get(&name).cloned() else { continue };
+        let Some(Value::Map(looping)) = step.get("loop").cloned() else { continue };
+        let (mut step, mut looping) = (Map::clone(&step), Map::clone(&looping));
+        looping.insert("max_iterations", max_iterations);
+        looping.insert("cancelled", cancelled);
+        step.insert("loop", Value::map(looping));
+        map.insert(name, Value::map(step));
+    }
+    Ok(Value::map(map))
 }
 
 /// Describes a quarantined run as far as it is readable; the unreadable part is most likely the reason.
@@ -213,8 +243,8 @@ fn quarantined_detail(app: &App, row: &RunRow, reason: &ErrorInfo) -> Result<Run
         waits_for_worker: Vec::new(),
         queue_position: None,
         usage: Value::Null,
-        ticks: row.ticks,
         next_due: None,
+        events: newest_event(app.store.as_ref(), row).unwrap_or_default(),
         current: Value::list(Vec::new()),
         steps: Value::map(Map::new()),
     })
@@ -225,6 +255,7 @@ fn open_detail(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -
     let owner = live_owner(app.store.as_ref(), row)?;
     let status = status_name(row, state, owner.as_deref());
     summary.status = status.to_owned();
+    summary.ticks = state.ticks;
     let mut frames = frame_tree(program, state);
     mark_stopped(&mut frames, status);
     let mut left = MAX_INLINE_BYTES;
@@ -243,8 +274,8 @@ fn open_detail(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -
         waits_for_worker: app.dispatcher.queued_jobs_of(&row.run),
         queue_position: find_queue_position(app.store.as_ref(), row, &newest_program(app, row, program)?.plan)?,
         usage: usage_so_far(state),
-        ticks: state.ticks,
         next_due: NextDue::earliest(&frames).map(NextDueInfo::from_due),
+        events: state.events,
         current: tree_value(&frames, run_time_now(row, state.now)),
         steps: steps_value(app, row, Some(&program.plan), completed_steps(program, state), &mut left)?,
     })

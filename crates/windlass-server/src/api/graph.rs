@@ -120,6 +120,7 @@ pub(crate) async fn steps(
 fn step_info(timeline: &Timeline, entry: &TimelineEntry, plan: &Plan, now: Timestamp) -> StepInfo {
     let error = entry.error.as_ref().map(|error| RunError {
         code: error.code.to_string(),
+        kind: None,
         reference: error.reference,
         message: error.message.to_string(),
         path: entry.path.to_string(),

@@ -1,20 +1,22 @@
 //! The journal of a run, and the large values it has written.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::{TickKind, redacted_value};
 use windlass_runtime::codec::{self, TickEntry};
-use windlass_runtime::resolve;
+use windlass_runtime::{RuntimeError, resolve};
 use windlass_store::RunRow;
 use windlass_value::{Value, to_json};
 
 use super::extract::{Query, RunId, page_size, path_parameter};
 use super::models::{ListPage, find_run};
-use crate::auth::{Allowed, Read};
-use crate::catalog::parse_hash;
+use crate::auth::{Allowed, Read, TokenScope};
+use crate::catalog::{PLAN, parse_hash};
+use crate::problem::codes;
 use crate::{ApiProblem, App};
 
 /// Default and maximum number of ticks per page.
@@ -112,6 +114,34 @@ fn tick_info(tick: u64, mut entry: TickEntry, is_visible: bool) -> TickInfo {
         events: entry.events.iter().map(|event| event.seq).collect(),
         body: Some(entry.tick.kind).filter(|_| is_visible),
     }
+}
+
+/// Returns the compiled plan of a run, encoded with MessagePack.
+///
+/// It is the plan that this version of Windlass executes, for programs of the same version that draw or summarise a
+/// run. A definition that was not registered may contain secrets of the user at the server's terminal: its plan needs
+/// the scope `admin`.
+#[utoipa::path(get, path = "/api/v1/runs/{run}/plan", tag = "runs", params(("run" = String, Path)),
+    responses((status = 200, description = "the plan", content((String = "application/msgpack"))),
+        (status = 403, description = "the definition of the run is not registered, and the token has no scope `admin`", body = ApiProblem),
+        (status = 404, description = "there is no such run", body = ApiProblem)))]
+pub(crate) async fn plan(
+    allowed: Allowed<Read>,
+    State(app): State<App>,
+    RunId(run): RunId,
+) -> Result<Response, ApiProblem> {
+    let sees_all = allowed.identity.may(TokenScope::Admin);
+    let bytes = app.read_store(move |app| {
+        let row = find_run(app, &run)?;
+        if !sees_all && app.store.record(PLAN, &row.plan.to_string())?.is_none() {
+            let detail = format!("the definition of the run `{run}` is not registered");
+            let problem = ApiProblem::new(StatusCode::FORBIDDEN, codes::FORBIDDEN, detail);
+            return Err(problem.hint("only a token with the scope `admin` may read it"));
+        }
+        let plan = app.store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
+        Ok(plan.body)
+    });
+    Ok(([(CONTENT_TYPE, "application/msgpack")], bytes.await?).into_response())
 }
 
 /// `{hash}` of the path.

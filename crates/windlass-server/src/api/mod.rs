@@ -116,6 +116,7 @@ fn run_routes() -> OpenApiRouter<App> {
         .routes(routes!(logs::list))
         .routes(routes!(journal::journal))
         .routes(routes!(journal::value))
+        .routes(routes!(journal::plan))
         .routes(routes!(loops::list))
         .routes(routes!(loops::iterations))
         .routes(routes!(loops::strip))

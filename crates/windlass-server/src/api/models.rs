@@ -52,6 +52,8 @@ pub(crate) struct RunSummary {
     pub changed_at: String,
     /// Time from creation to the end; until now, if the run has not ended.
     pub duration_ms: u64,
+    /// The number of ticks in the journal, trimmed ones included.
+    pub ticks: u64,
     /// The id of the parent run, for a child run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
@@ -79,6 +81,7 @@ impl RunSummary {
             created_at: row.created_at.to_string(),
             changed_at: row.changed_at.to_string(),
             duration_ms: run_duration(row).as_ms(),
+            ticks: row.ticks,
             parent: row.parent.as_ref().map(ToString::to_string),
             labels: row.labels.clone(),
             error: error.map(|error| RunError::from_error(&error, None)),
@@ -97,6 +100,9 @@ pub(crate) fn run_summaries(app: &App, rows: &[RunRow]) -> Result<Vec<RunSummary
 pub(crate) struct RunError {
     /// The name that definitions and journals use, such as `LoopCountExceeded` or `503`.
     pub code: String,
+    /// A coarse class, by which retries select errors: `timeout`, `http`, `limit`. Steps have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// The error code, such as `WND-2001`. `/errors/WND-2001` is its page.
     pub reference: &'static str,
     /// A description for people.
@@ -116,6 +122,7 @@ impl RunError {
     pub(crate) fn from_error(error: &ErrorInfo, plan: Option<&Plan>) -> RunError {
         RunError {
             code: error.code.to_string(),
+            kind: Some(error.kind.to_string()),
             reference: windlass_errors::for_run_error(&error.code, &error.kind),
             message: error.message.to_string(),
             path: error.path.to_string(),

@@ -22,6 +22,10 @@ use crate::rate::{RateBucket, SharedBuckets};
 /// The file in the store's directory that contains the first token.
 pub const FIRST_TOKEN_FILE: &str = "token";
 
+/// The file in the store's directory that contains the token of the running server for programs of the same user on
+/// this machine. It is new with every start.
+pub const LOCAL_TOKEN_FILE: &str = "local-token";
+
 /// Interval at which the store is checked for token changes by other processes.
 const RELOAD_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -81,6 +85,8 @@ pub(crate) enum TokenRefusal {
 /// All tokens of this server. The store contains only their hashes.
 pub struct TokenIndex {
     tokens: RwLock<HashMap<[u8; 32], IndexedToken>>,
+    /// The token in [`LOCAL_TOKEN_FILE`], which the store does not contain.
+    local: Option<IndexedToken>,
     store: Option<Arc<dyn Store>>,
     reload_state: Mutex<ReloadState>,
     anonymous: Arc<TokenIdentity>,
@@ -112,11 +118,8 @@ impl TokenIndex {
     pub fn with_token(token: Option<String>) -> TokenIndex {
         let mut tokens = HashMap::new();
         if let Some(token) = token {
-            let hash = *blake3::hash(token.as_bytes()).as_bytes();
-            tokens.insert(
-                hash,
-                IndexedToken { hash, expires_at: None, identity: Arc::new(TokenIdentity::admin("first")) },
-            );
+            let indexed = IndexedToken::admin("first", *blake3::hash(token.as_bytes()).as_bytes());
+            tokens.insert(indexed.hash, indexed);
         }
         TokenIndex::new(tokens, None)
     }
@@ -128,12 +131,19 @@ impl TokenIndex {
         Ok(keys)
     }
 
+    /// Accepts one more admin token for as long as this process lives. A program that reads its file can also write the
+    /// store.
+    #[must_use]
+    pub fn with_local_token(self, secret: &TokenSecret) -> TokenIndex {
+        TokenIndex { local: Some(IndexedToken::admin("local", secret.hash())), ..self }
+    }
+
     fn new(tokens: HashMap<[u8; 32], IndexedToken>, store: Option<Arc<dyn Store>>) -> TokenIndex {
         // The id is part of the idempotency keys in existing stores and does not change with the name.
         let anonymous = TokenIdentity { name: "anonymous".to_owned(), ..TokenIdentity::admin("anybody") };
         let anonymous = Arc::new(anonymous);
         let (reload_state, failure_limits) = (Mutex::default(), SharedBuckets::default());
-        TokenIndex { tokens: RwLock::new(tokens), store, reload_state, anonymous, failure_limits }
+        TokenIndex { tokens: RwLock::new(tokens), local: None, store, reload_state, anonymous, failure_limits }
     }
 
     pub(crate) fn anonymous(&self) -> Arc<TokenIdentity> {
@@ -156,7 +166,7 @@ impl TokenIndex {
 
     fn find(&self, hash: &[u8; 32]) -> Result<Arc<TokenIdentity>, TokenRefusal> {
         let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
-        let found = tokens.get(hash).filter(|known| bool::from(known.hash.ct_eq(hash)));
+        let found = tokens.get(hash).or(self.local.as_ref()).filter(|known| bool::from(known.hash.ct_eq(hash)));
         let found = found.ok_or(TokenRefusal::Unknown)?;
         let now = real_now();
         if found.expires_at.is_some_and(|at| at <= now) {
@@ -226,6 +236,10 @@ impl TokenIndex {
 }
 
 impl IndexedToken {
+    fn admin(name: &str, hash: [u8; 32]) -> IndexedToken {
+        IndexedToken { hash, expires_at: None, identity: Arc::new(TokenIdentity::admin(name)) }
+    }
+
     fn from_token(token: ApiToken, hash: [u8; 32], usage: Arc<TokenActivity>) -> IndexedToken {
         if let Some(used) = token.last_used {
             usage.last_used.fetch_max(used.0, Ordering::Relaxed);
@@ -269,6 +283,20 @@ pub fn first_token(store: &dyn Store, directory: &Path) -> Result<Option<TokenSe
     // The token limit does not apply to the first token of a store.
     tokens::create_with_secret(store, request, &secret, usize::MAX)?;
     Ok(Some(secret))
+}
+
+/// Writes the token that programs of the same user on this machine use while the server runs.
+pub fn write_local_token(directory: &Path, secret: &TokenSecret) -> Result<(), TokenError> {
+    let path = directory.join(LOCAL_TOKEN_FILE);
+    let written = match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => write_first(&path, secret),
+    };
+    written.map_err(|error| TokenError::File {
+        what: "could not write the token for local programs",
+        file: path.display().to_string(),
+        why: error.to_string(),
+    })
 }
 
 fn read_first(path: &Path) -> std::io::Result<Option<TokenSecret>> {

@@ -17,7 +17,7 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 
 pub use guard::{AccessRule, Authorization};
-pub use keys::{FIRST_TOKEN_FILE, TokenIndex, first_token};
+pub use keys::{FIRST_TOKEN_FILE, LOCAL_TOKEN_FILE, TokenIndex, first_token, write_local_token};
 pub(crate) use keys::{TokenActivity, TokenIdentity, TokenRefusal};
 pub use scope::{Admin, Control, Read, RequiredScope, Run, TokenScope, Work};
 
