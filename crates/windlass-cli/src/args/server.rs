@@ -96,6 +96,9 @@ pub(crate) struct StartArgs {
     /// Run id; repeating an id refers to the same run
     #[arg(long, value_name = "RUN")]
     pub id: Option<String>,
+    /// Label of the run, by which `windlass list --label` finds it; may be repeated
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = super::parse_label)]
+    pub labels: Vec<(String, String)>,
     /// Print the id of the run and do not follow it
     #[arg(long)]
     pub detach: bool,

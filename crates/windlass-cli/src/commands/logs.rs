@@ -1,22 +1,30 @@
 //! `windlass logs RUN [PATH]`
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use windlass_store::{LogFilter, LogPage, LogRow, LogStream, Store};
+use windlass_store::{LogFilter, LogPage, LogRow, LogStream, RunStatus};
 use windlass_value::{Value, to_json};
 
 use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
 use crate::follow::{ChangePoller, POLL_INTERVAL};
 use crate::out::{self, Paint};
+use crate::runs::{Runs, decode};
 use crate::{stores, text};
 
 /// Lines read from the store per query.
 const PAGE_ROWS: u32 = 1_000;
 
+/// Time between two requests for new lines to a server.
+const SERVER_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
 pub(crate) fn logs(global: &GlobalArgs, args: &args::LogsArgs) -> Result<CliExit, CliFailure> {
-    let store = stores::open(global)?;
-    let run = stores::find(&*store, &args.run)?.run;
+    let runs = Runs::open(global)?;
+    let run = match &runs {
+        Runs::Store(store) => stores::find(&**store, &args.run)?.run,
+        Runs::Server(server) => decode::listed_run(&server.find(&args.run)?)?.1.run,
+    };
     let mut reader = LogReader { run, path: args.path.clone(), after: args.after };
     let mut printer = LogPrinter {
         json: global.json,
@@ -27,9 +35,9 @@ pub(crate) fn logs(global: &GlobalArgs, args: &args::LogsArgs) -> Result<CliExit
         noted_removed: 0,
     };
     if args.follow {
-        return follow(&*store, &mut reader, &mut printer);
+        return follow(&runs, &mut reader, &mut printer);
     }
-    while printer.left > 0 && printer.print(reader.read(&*store)?)? {}
+    while printer.left > 0 && printer.print(reader.read(&runs)?)? {}
     if !printer.printed && !global.json {
         out::note(&nothing_logged(&reader));
     }
@@ -45,18 +53,22 @@ fn nothing_logged(reader: &LogReader) -> String {
 }
 
 /// Prints lines until the run has ended and all of its lines are printed.
-fn follow(store: &dyn Store, reader: &mut LogReader, printer: &mut LogPrinter) -> Result<CliExit, CliFailure> {
+fn follow(runs: &Runs, reader: &mut LogReader, printer: &mut LogPrinter) -> Result<CliExit, CliFailure> {
     let mut changes = ChangePoller::default();
     loop {
-        if changes.has_changed(store)? {
+        let (changed, interval) = match runs {
+            Runs::Store(store) => (changes.has_changed(&**store)?, POLL_INTERVAL),
+            Runs::Server(_) => (true, SERVER_POLL_INTERVAL),
+        };
+        if changed {
             // Read before the lines: the process that ran an ended run has written all of them.
-            let row = stores::find(store, &reader.run)?;
-            while printer.left > 0 && printer.print(reader.read(store)?)? {}
-            if row.status.is_final() || printer.left == 0 {
+            let status = reader.run_status(runs)?;
+            while printer.left > 0 && printer.print(reader.read(runs)?)? {}
+            if status.is_final() || printer.left == 0 {
                 return Ok(CliExit::Success);
             }
         }
-        std::thread::sleep(POLL_INTERVAL);
+        std::thread::sleep(interval);
     }
 }
 
@@ -68,9 +80,21 @@ struct LogReader {
 }
 
 impl LogReader {
-    fn read(&mut self, store: &dyn Store) -> Result<LogPage, CliFailure> {
-        let filter = LogFilter { path: self.path.as_deref() };
-        let page = store.logs(&self.run, filter, self.after, PAGE_ROWS)?;
+    fn run_status(&self, runs: &Runs) -> Result<RunStatus, CliFailure> {
+        match runs {
+            Runs::Store(store) => Ok(stores::find(&**store, &self.run)?.status),
+            Runs::Server(server) => Ok(decode::listed_run(&server.detail(&self.run)?)?.1.status),
+        }
+    }
+
+    fn read(&mut self, runs: &Runs) -> Result<LogPage, CliFailure> {
+        let page = match runs {
+            Runs::Store(store) => {
+                let filter = LogFilter { path: self.path.as_deref() };
+                store.logs(&self.run, filter, self.after, PAGE_ROWS)?
+            }
+            Runs::Server(server) => server.logs(&self.run, self.path.as_deref(), self.after, PAGE_ROWS)?,
+        };
         self.after = page.lines.last().map_or(self.after, |last| last.position);
         Ok(page)
     }

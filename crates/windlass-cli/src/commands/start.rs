@@ -27,7 +27,7 @@ pub(crate) fn start(global: &GlobalArgs, args: &args::StartArgs) -> Result<CliEx
     let (name, version) = split_version(&args.name)?;
     let definition = find_definition(&server, name, version)?;
     let input = inputs::gather(&args.input, &parameters(&definition)?)?;
-    let new = NewServerRun { name, version, input, id: args.id.as_deref() };
+    let new = NewServerRun { name, version, input, id: args.id.as_deref(), labels: &args.labels };
     if args.detach {
         return start_run(global, &server, &new).map(|_| CliExit::Success);
     }
@@ -77,6 +77,7 @@ struct NewServerRun<'a> {
     version: Option<u64>,
     input: Value,
     id: Option<&'a str>,
+    labels: &'a [(String, String)],
 }
 
 /// Starts a run and prints its id.
@@ -84,6 +85,8 @@ fn start_run(global: &GlobalArgs, server: &ServerRuns, new: &NewServerRun<'_>) -
     let mut fields = vec![("definition", Value::from(new.name)), ("input", new.input.clone())];
     fields.extend(new.version.map(|version| ("version", Value::from(version))));
     fields.extend(new.id.map(|id| ("id", Value::from(id))));
+    let labels = new.labels.iter().map(|(name, value)| (name.as_str(), Value::from(value.as_str())));
+    fields.extend((!new.labels.is_empty()).then(|| ("labels", Value::object(labels))));
     let started = server.post("runs", &Value::object(fields))?;
     for warning in started.get("warnings").and_then(Value::as_list).unwrap_or_default() {
         let (message, hint) = (decode::text(warning, "message")?, decode::text(warning, "hint")?);
@@ -133,7 +136,7 @@ pub(crate) fn run_on_server(
     let definition = find_definition(server, &name, Some(version))?;
     let input = inputs::gather(&args.input, &parameters(&definition)?)?;
     let input = agent_options::with_context(input, args);
-    let new = NewServerRun { name: &name, version: Some(version), input, id: args.id.as_deref() };
+    let new = NewServerRun { name: &name, version: Some(version), input, id: args.id.as_deref(), labels: &args.labels };
     start_and_follow(global, server, &new, settings, args.quiet)
 }
 

@@ -11,7 +11,7 @@ use windlass_core::{
 use windlass_runtime::inspect::{ListedStatus, LoopDetails, LoopDetailsByStep, LoopHistory, StoredEvent};
 use windlass_runtime::{FinalReport, StepReport, codec};
 use windlass_server::triggers::QueuePositionInfo;
-use windlass_store::{RUN_FORMAT, RunLabels, RunRow, RunStatus};
+use windlass_store::{LogRow, LogStream, RUN_FORMAT, RunLabels, RunRow, RunStatus};
 use windlass_tools::approval::Approval;
 use windlass_value::{BlobHash, Duration, IterationRecords, Map, Timestamp, Value};
 
@@ -268,6 +268,19 @@ pub(crate) fn event(value: Value) -> Decoded<StoredEvent> {
     Ok(match event.kind {
         EventKind::EventsTrimmed { from, to } => StoredEvent::Trimmed { from, to },
         _ => StoredEvent::Event(event),
+    })
+}
+
+/// Reads a line of a run's log.
+pub(crate) fn log_line(value: &Value) -> Decoded<LogRow> {
+    let stream = text(value, "stream")?;
+    Ok(LogRow {
+        position: field(value, "position")?.as_int().ok_or_else(|| unexpected("`position` is not a number"))?,
+        path: text(value, "path")?.into(),
+        attempt: u32::try_from(number(value, "attempt")?).unwrap_or(u32::MAX),
+        stream: LogStream::parse(stream).ok_or_else(|| unexpected(&format!("`{stream}` is not a stream of lines")))?,
+        at: time(value, "at")?,
+        text: text(value, "text")?.to_owned(),
     })
 }
 

@@ -9,7 +9,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{IterationRecord, Program};
 use windlass_runtime::inspect::{IterationPage, ListedStatus, LoopDetailsByStep, LoopHistory, StoredEvent};
 use windlass_runtime::{FinalReport, RequestOutcome, codec};
-use windlass_store::RunRow;
+use windlass_store::{LogPage, RunRow};
 use windlass_tools::approval::Approval;
 use windlass_value::{Language, Map, Value};
 
@@ -258,6 +258,15 @@ impl ServerRuns {
             next = decode::optional_number(&page, "next");
         }
         Ok(IterationPage { iterations, missing: missing.into_iter().collect(), next })
+    }
+
+    /// Returns a page of the log lines of a run.
+    pub(crate) fn logs(&self, run: &str, path: Option<&str>, after: i64, limit: u32) -> Result<LogPage, CliFailure> {
+        let mut query = vec![("after", after.to_string()), ("limit", limit.to_string())];
+        query.extend(path.map(|path| ("path", path.to_owned())));
+        let page = self.get(&with_query(&run_path(run, "logs"), &query))?;
+        let lines = decode::list(&page, "lines")?.iter().map(decode::log_line).collect::<Result<_, _>>()?;
+        Ok(LogPage { lines, removed: decode::number(&page, "removed")? })
     }
 
     /// Lists the open approvals of all runs or of one run.
