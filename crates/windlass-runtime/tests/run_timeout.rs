@@ -11,7 +11,7 @@ use support::plans::steps;
 use support::{World, engine, engine_with, in_time, named, options, until};
 use windlass_core::plan::Plan;
 use windlass_core::{Tick, TickKind};
-use windlass_runtime::{EngineOptions, RuntimeEngine};
+use windlass_runtime::{EngineOptions, RunRequest, RunStartOptions, RuntimeEngine, request};
 use windlass_store::{
     BatchVerdict, MemoryStore, RunBatch, RunStatus, StatusChange, StoreOwners, StoreRead, StoreWrite,
 };
@@ -100,6 +100,30 @@ async fn the_time_in_quarantine_does_not_count() {
     assert_eq!(lived(&store), [Duration::ZERO]);
     in_time(first.close()).await;
     in_time(second.close()).await;
+}
+
+/// Heartbeats last as long as an open run needs them, also one that is evicted, and begin again with the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heartbeats_end_with_the_last_run_that_has_a_timeout() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let engine = engine_with(&store, EngineOptions { evict_after: StdDuration::ZERO, ..options(&world) });
+    assert!(!engine.sends_heartbeats());
+    for _ in 0..2 {
+        let (hash, _) = engine.add_plan(with_timeout(steps("waits").signal("wait", "go").plan())).expect("a plan");
+        let mut runs = Vec::new();
+        for _ in 0..2 {
+            runs.push(engine.start(hash, Value::Null, RunStartOptions::default()).await.expect("started"));
+        }
+        until(|| engine.resident() == 0).await;
+        for mut run in runs {
+            assert!(engine.sends_heartbeats(), "this one is open");
+            let signal = RunRequest::Signal { name: "go".to_owned(), payload: Value::Null };
+            request(&*store, &run.run, "one", signal).expect("buffered");
+            in_time(run.wait()).await.expect("ended");
+        }
+        until(|| !engine.sends_heartbeats()).await;
+    }
+    in_time(engine.close()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -24,6 +24,7 @@ mod references;
 mod run_timeout;
 mod seed_as_written;
 mod steering;
+mod stored_values;
 mod support;
 mod triggers;
 mod waiting;

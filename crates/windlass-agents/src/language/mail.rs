@@ -7,6 +7,7 @@ use super::config::Config;
 use super::prompt::{Sections, flow_context};
 use super::reader::{ScopeReader, status_name};
 use super::reply::reply_calls;
+use super::stop::{CONTINUES, ReplyEnd, may_continue, reply_stop};
 use super::tool_calls::tool_answer;
 
 /// Kinds of messages; any other kind is treated as the first.
@@ -141,25 +142,33 @@ fn turns_left(reader: &mut ScopeReader<'_>, turns: Option<usize>) -> Result<bool
     Ok(reader.list(&conversation)?.iter().filter(replies).count() < turns)
 }
 
-/// Returns whether this is the coordinator's next action: `act`, `over`, `wait`.
+/// Returns whether this is the coordinator's next action: `act`, `continue`, `no_answer`, `over`, `wait`.
 pub(super) fn coordinator_next_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let is = config.text("is")?;
-    if !["act", "over", "wait"].contains(&&*is) {
+    if !["act", "continue", "no_answer", "over", "wait"].contains(&&*is) {
         return Err(format!("unknown next action of a coordinator: `{is}`"));
     }
-    Ok(Box::new(move |reader| {
-        if reader.has_failed() {
-            return Ok(Value::Bool(false));
-        }
-        let acts = !reply_calls(reader)?.is_empty();
-        let ending = reader.own_variable("ending")?.as_bool() == Some(true);
-        let next = match (acts, ending) {
-            (true, _) => "act",
-            (false, true) => "over",
-            (false, false) => "wait",
-        };
-        Ok(Value::Bool(next == &*is))
-    }))
+    Ok(Box::new(move |reader| Ok(Value::Bool(!reader.has_failed() && coordinator_next(reader)? == &*is))))
+}
+
+/// Returns the coordinator's next action. A reply that is no answer has the same consequences as that of a step's agent.
+fn coordinator_next(reader: &mut ScopeReader<'_>) -> Result<&'static str, EvalError> {
+    let calls = reply_calls(reader)?;
+    let stop = reply_stop(reader, &calls)?;
+    let is_answer = match stop {
+        ReplyEnd::Complete => true,
+        ReplyEnd::Length { .. } | ReplyEnd::Empty => !calls.is_empty(),
+        ReplyEnd::Refusal | ReplyEnd::Filtered => false,
+    };
+    if !is_answer {
+        return Ok(if may_continue(reader, stop)? { "continue" } else { "no_answer" });
+    }
+    let ending = reader.own_variable("ending")?.as_bool() == Some(true);
+    Ok(match (calls.is_empty(), ending) {
+        (false, _) => "act",
+        (true, true) => "over",
+        (true, false) => "wait",
+    })
 }
 
 /// Returns the event data of a failed coordinator.
@@ -174,10 +183,10 @@ pub(super) fn turns_used_up(config: &Config<'_>) -> Result<CompiledFunction, Str
     let ending = config.flag("ending")?;
     Ok(Box::new(move |reader| {
         let conversation = reader.own_variable("conversation")?;
-        let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
-        let since = conversation.as_list().unwrap_or_default().iter().rev().map(role);
-        let since = since.take_while(|role| role.as_deref() != Some("user"));
-        let turns_had = since.filter(|role| role.as_deref() == Some("assistant")).count();
+        let has_role = |message: &Value, role: &str| message.get("role").and_then(Value::as_str) == Some(role);
+        let is_mail = |message: &Value| has_role(message, "user") && message.get(CONTINUES).is_none();
+        let since = conversation.as_list().unwrap_or_default().iter().rev().take_while(|message| !is_mail(message));
+        let turns_had = since.filter(|message| has_role(message, "assistant")).count();
         reader.spend(turns_had)?;
         let over = reader.own_variable("ending")?.as_bool() == Some(true);
         Ok(Value::Bool(!reader.has_failed() && turns_had >= turns && over == ending))

@@ -15,6 +15,9 @@ const MAX_CONTINUATIONS: i64 = 3;
 /// The maximum length of a refusal in an error.
 const MAX_REFUSAL_BYTES: usize = 600;
 
+/// Marks the request to continue in a conversation: it is no mail.
+pub(super) const CONTINUES: &str = "continues";
+
 /// How a reply ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReplyEnd {
@@ -124,7 +127,8 @@ pub(super) fn continue_reply(_: &Config<'_>) -> Result<CompiledFunction, String>
             message.insert("cut", true);
             messages.push(Value::map(message));
         }
-        messages.push(Value::object([("role", "user"), ("content", request)]));
+        let request = [("role", Value::from("user")), ("content", Value::from(request)), (CONTINUES, true.into())];
+        messages.push(Value::object(request));
         Ok(Value::list(messages))
     }))
 }

@@ -46,6 +46,17 @@ fn cases() -> [Case; 9] {
             &["the coordinator failed: ", "warning: the coordinator failed, and the steps continued without it: "],
         ),
         (
+            "coordinator-refuses",
+            format!("x-windlass: {{coordinator: {{mode: on}}}}\n{}", alone("")),
+            "[{when: {step: one}, reply: ok}, {when: {role: coordinator}, text: I will not., stop: refusal}]",
+            &[],
+            0,
+            &[
+                "the coordinator failed: the model refuses to answer: I will not.",
+                "warning: the coordinator failed, and the steps continued without it: ",
+            ],
+        ),
+        (
             "no-verdict",
             repeat(2),
             "[{when: {role: step}, reply: ok}, {when: {step: work.0.judge}, status: 500}, \

@@ -11,9 +11,11 @@ use crate::{codes, expr};
 
 mod nested;
 mod quoting;
+mod variables;
+mod words;
 
 use nested::NestedProgram;
-use quoting::QuotingProblem;
+use quoting::{QuotingProblem, ReceivedValues};
 
 const PASSED: [&str; 5] = ["env", "cwd", "stdin", "shell", "argv"];
 
@@ -23,9 +25,6 @@ impl NoetlCompiler<'_> {
         let mut entries: Vec<(SpannedKey, SyntaxNode)> = Vec::new();
         for name in PASSED {
             if let Some((key, node)) = inputs.object.take_entry(name) {
-                if name == "argv" {
-                    self.check_argv(node);
-                }
                 entries.push((SpannedKey { text: name.to_owned(), span: key.span }, node.clone()));
             }
         }
@@ -37,17 +36,20 @@ impl NoetlCompiler<'_> {
                 self.missing_input("shell", "cmds", span);
                 return None;
             }
+            self.check_argv(&entries);
             let input = SyntaxNode::new(inputs.span, SyntaxNodeKind::Map(entries));
             return self.effect("shell", span, &input);
         };
         let mut values: Vec<(SpannedKey, SyntaxNode)> =
             own.and_then(SyntaxNode::as_map).map(<[_]>::to_vec).unwrap_or_default();
+        self.check_argv(&entries);
+        let received = received_values(node, &entries, &values);
         let (name, texts) = match &node.kind {
             SyntaxNodeKind::List(items) => {
-                let items = items.iter().map(|item| self.shell_text(item, &mut values)).collect();
+                let items = items.iter().map(|item| self.shell_text(item, &mut values, &received)).collect();
                 ("cmds", SyntaxNode::new(node.span, SyntaxNodeKind::List(items)))
             }
-            _ => ("command", self.shell_text(node, &mut values)),
+            _ => ("command", self.shell_text(node, &mut values, &received)),
         };
         entries.push((SpannedKey { text: name.to_owned(), span: key.span }, texts));
         if !values.is_empty() {
@@ -61,19 +63,33 @@ impl NoetlCompiler<'_> {
     }
 
     /// Replaces each template of the text by a variable.
-    fn shell_text(&mut self, node: &SyntaxNode, values: &mut Vec<(SpannedKey, SyntaxNode)>) -> SyntaxNode {
-        let Some(source) = node.as_str().filter(|source| expr::is_template(source)) else { return node.clone() };
+    fn shell_text(
+        &mut self,
+        node: &SyntaxNode,
+        values: &mut Vec<(SpannedKey, SyntaxNode)>,
+        received: &ReceivedValues,
+    ) -> SyntaxNode {
+        let Some(source) = node.as_str() else { return node.clone() };
         let first = values.len() + 1;
-        let shell_text = quoting::quote_templates(source, first);
+        let shell_text = quoting::quote_templates(source, first, received);
         let hint = "give it a name, `env: {X: \"{{ x }}\"}`, and write \"$X\" where it is used";
         let mut reported = Vec::new();
         for remark in shell_text.remarks {
             match &remark {
                 _ if reported.contains(&remark) => continue,
+                QuotingProblem::Refused(_) if !expr::is_template(source) => continue,
                 QuotingProblem::Refused(message) => self.error(codes::NOT_SUPPORTED, node.span, *message, hint),
-                QuotingProblem::Nested(program) => self.report_nested(*program, node.span),
+                QuotingProblem::Nested(program) => {
+                    self.report_nested(program.message().to_owned(), *program, node.span)
+                }
+                QuotingProblem::NestedVariable(name, program) => {
+                    self.report_nested(program.variable_message(name), *program, node.span);
+                }
             }
             reported.push(remark);
+        }
+        if !expr::is_template(source) {
+            return node.clone();
         }
         for (index, template) in shell_text.templates.into_iter().enumerate() {
             let key = SpannedKey { text: format!("WINDLASS_VALUE_{}", first + index), span: node.span };
@@ -83,26 +99,59 @@ impl NoetlCompiler<'_> {
     }
 
     /// Reports a value that would run as code: refused in a shell's program, a warning in that of an interpreter.
-    fn report_nested(&mut self, program: NestedProgram, span: Span) {
+    fn report_nested(&mut self, message: String, program: NestedProgram, span: Span) {
         match program {
             NestedProgram::Shell | NestedProgram::Eval | NestedProgram::Remote => {
-                self.error(codes::NOT_SUPPORTED, span, program.message(), program.hint());
+                self.error(codes::NOT_SUPPORTED, span, message, program.hint());
             }
-            NestedProgram::Interpreter => self.warning(codes::RAW_SQL, span, program.message(), program.hint()),
+            NestedProgram::Interpreter => self.warning(codes::RAW_SQL, span, message, program.hint()),
         }
     }
 
     /// Checks the words of `argv`, which no shell parses unless one of them is a shell.
-    fn check_argv(&mut self, node: &SyntaxNode) {
+    fn check_argv(&mut self, entries: &[(SpannedKey, SyntaxNode)]) {
+        let Some(items) = entry(entries, "argv").and_then(SyntaxNode::as_list) else { return };
         let mut words: Vec<String> = Vec::new();
-        for item in node.as_list().unwrap_or_default() {
+        for item in items {
             let word = item.as_str().unwrap_or_default();
+            let before = word.split_once("{{").map_or(word, |(before, _)| before);
             if expr::is_template(word)
-                && let Some(program) = nested::program_of_argument(&words)
+                && let Some(program) = words::program_of_argument(&words, before)
             {
-                self.report_nested(program, item.span);
+                self.report_nested(program.message().to_owned(), program, item.span);
             }
             words.push(word.to_owned());
         }
+        let input = entry(entries, "stdin").filter(|input| is_value(input));
+        if let Some((input, program)) = input.zip(words::program_of_input(&words)) {
+            self.report_nested(program.message().to_owned(), program, input.span);
+        }
     }
+}
+
+fn entry<'n>(entries: &'n [(SpannedKey, SyntaxNode)], name: &str) -> Option<&'n SyntaxNode> {
+    entries.iter().find(|(key, _)| key.text == name).map(|(_, node)| node)
+}
+
+fn is_value(node: &SyntaxNode) -> bool {
+    node.as_str().is_some_and(expr::is_template)
+}
+
+/// Returns the values that the texts of a command receive as variables and as their standard input.
+fn received_values(
+    command: &SyntaxNode,
+    entries: &[(SpannedKey, SyntaxNode)],
+    values: &[(SpannedKey, SyntaxNode)],
+) -> ReceivedValues {
+    let env = entry(entries, "env").and_then(SyntaxNode::as_map).unwrap_or_default();
+    let named = env.iter().chain(values).filter(|(_, node)| is_value(node));
+    let variables = named.map(|(key, _)| key.text.clone()).collect();
+    let is_input = entry(entries, "stdin").is_some_and(is_value);
+    let mut received = ReceivedValues { variables, is_any: false, is_input };
+    let texts: Vec<&str> = match command.as_list() {
+        Some(items) => items.iter().filter_map(SyntaxNode::as_str).collect(),
+        None => command.as_str().into_iter().collect(),
+    };
+    quoting::add_variables(&texts, &mut received);
+    received
 }

@@ -359,6 +359,11 @@ impl RuntimeEngine {
         self.inner.runs().values().filter(|tracked| tracked.mailbox.is_some()).count()
     }
 
+    /// Reports whether the engine sends heartbeats: while a run with a timeout is open.
+    pub fn sends_heartbeats(&self) -> bool {
+        self.inner.owner.sends_heartbeats()
+    }
+
     /// Returns a plan with its expressions parsed: from memory, or from the store.
     pub fn program(&self, plan: &BlobHash) -> Result<Arc<Program>, RuntimeError> {
         self.inner.program(plan)
@@ -548,6 +553,7 @@ impl EngineInner {
         if let Some(tracked) = self.runs().get_mut(run) {
             tracked.elsewhere = true;
         }
+        self.owner.remove_timed_run(run);
         handle
     }
 

@@ -83,7 +83,7 @@ impl EngineInner {
         };
         let virtual_time = matches!(clock, Clock::Virtual { .. });
         if program.plan.timeout.is_some() && !virtual_time {
-            self.owner.start_heartbeat();
+            self.owner.add_timed_run(&run);
         }
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in)
             .with_reused_results(reused.clone())
@@ -208,7 +208,10 @@ impl EngineInner {
         };
         debug!(run = &**run, exit = exit_kind, "run left memory");
         match exit {
-            Ok(LoopExit::Ended(_)) => None,
+            Ok(LoopExit::Ended(_)) => {
+                self.owner.remove_timed_run(run);
+                None
+            }
             Ok(LoopExit::Evicted) => {
                 if let Some(tracked) = self.runs().get_mut(run).filter(|tracked| tracked.uses_mailbox(mailbox)) {
                     tracked.mailbox = None;
@@ -228,6 +231,8 @@ impl EngineInner {
                 let will_reload = self.adopt && error.is_transient();
                 if will_reload {
                     self.postpone(run, &error);
+                } else {
+                    self.owner.remove_timed_run(run);
                 }
                 self.publish_end_from_loop(run, mailbox, RunEnd::Failed(error.clone()));
                 // If another process has the run, it continues there. The parent would never learn of any other error.

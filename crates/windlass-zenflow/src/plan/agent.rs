@@ -370,10 +370,7 @@ impl Planner<'_> {
         is: impl Fn(&mut Self, &str) -> Option<ExprId>,
     ) -> Vec<TaskRule> {
         let span = step.span;
-        let continues = vec![
-            set_variable("conversation", WriteOp::Extend, self.agent_function("continue_reply", span)),
-            set_variable("continued", WriteOp::Set, self.agent_function("next_continuation", span)),
-        ];
+        let continues = self.continue_writes(span);
         let stop = set_variable("stop", WriteOp::Set, self.agent_function("stop_name", span));
         let ends: Vec<VariableUpdate> = kept.iter().cloned().chain([stop]).collect();
         let error = Some(self.agent_function("no_answer_error", span));
@@ -384,6 +381,14 @@ impl Planner<'_> {
         }
         rules.push(rule(is(self, "no_answer"), Directive::Fail { status: Status::Failed, error }, ends));
         rules
+    }
+
+    /// Asks the model to continue its reply.
+    pub(super) fn continue_writes(&mut self, span: Span) -> Vec<VariableUpdate> {
+        vec![
+            set_variable("conversation", WriteOp::Extend, self.agent_function("continue_reply", span)),
+            set_variable("continued", WriteOp::Set, self.agent_function("next_continuation", span)),
+        ]
     }
 
     /// Builds the request to a model, and what it reserves under a budget.

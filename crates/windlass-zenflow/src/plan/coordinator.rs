@@ -115,8 +115,16 @@ impl Planner<'_> {
             append_reply,
             set_variable("calls", WriteOp::Set, self.keep_calls(Value::list(coordinator_tools()), span)),
         ];
+        let continues = self.continue_writes(span);
+        let no_answer = [
+            set_variable("stop", WriteOp::Set, self.agent_function("stop_name", span)),
+            set_variable("failure", WriteOp::Set, self.agent_function("no_answer_error", span)),
+        ];
+        let no_answer = kept.iter().cloned().chain(no_answer).collect();
         let rules = vec![
             rule(is(self, "act"), Directive::Continue, kept.clone()),
+            rule(is(self, "continue"), Directive::Jump(ASK), continues),
+            rule(is(self, "no_answer"), Directive::Jump(PUBLISH), no_answer),
             rule(is(self, "over"), Directive::Break, kept.clone()),
             rule(is(self, "wait"), Directive::Jump(WAIT), kept),
             self.give_up_rule(span),

@@ -1,20 +1,10 @@
 //! Programs inside a command: words and here-documents that another shell or an interpreter parses again, so that a
 //! value in them would run as code.
 
-/// Shells, by the names of their programs.
-const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "$SHELL", "${SHELL}"];
-/// Interpreters of other languages, and the options that take a program.
-const INTERPRETERS: [(&str, &[&str]); 6] = [
-    ("python", &["-c"]),
-    ("perl", &["-e", "-E"]),
-    ("ruby", &["-e"]),
-    ("node", &["-e", "-p", "--eval", "--print"]),
-    ("php", &["-r"]),
-    ("psql", &["-c", "--command"]),
-];
-/// Words before a command that do not change which program runs.
-const KEYWORDS: [&str; 12] =
-    ["if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "builtin", "command"];
+use std::collections::BTreeSet;
+
+use super::{variables, words};
+
 /// Compound commands: their first and their last word.
 const GROUPS: [(&str, &str); 7] = [
     ("{", "}"),
@@ -25,23 +15,6 @@ const GROUPS: [(&str, &str); 7] = [
     ("select", "done"),
     ("case", "esac"),
 ];
-/// Programs that run the rest of their words as a program, and their options that take a value.
-const WRAPPERS: [(&str, &str); 9] = [
-    ("sudo", "ugpCh"),
-    ("doas", "u"),
-    ("env", "uCS"),
-    ("nohup", ""),
-    ("exec", "a"),
-    ("nice", "n"),
-    ("setsid", ""),
-    ("timeout", "ks"),
-    ("sshpass", "pfd"),
-];
-/// Long options of a shell that take a value.
-const SHELL_VALUES: [&str; 2] = ["--rcfile", "--init-file"];
-/// Options of `ssh` that take a value.
-const SSH_VALUES: &str = "bcDEeFIiJLlmOopQRSWw";
-
 /// The parser of a nested program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NestedProgram {
@@ -57,12 +30,43 @@ pub(super) enum NestedProgram {
 
 /// The destination of the next word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum WordRole {
+pub(super) enum WordRole {
     #[default]
     Argument,
-    File,
+    OutputFile,
+    InputFile,
     /// The text after `<<<`.
     Input,
+}
+
+/// The kind of an open bracket with commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum CommandBracket {
+    /// `( … )`.
+    #[default]
+    Subshell,
+    /// `$( … )` and backticks: the output becomes a part of a word of the command around it.
+    Output,
+    /// `<( … )`: the output becomes a file for the command around it.
+    InputFile,
+    /// `>( … )`: a file that the command around it writes becomes the input.
+    OutputFile,
+}
+
+/// The destinations of a standard input.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct InputUse {
+    /// The parser, if it is a program.
+    pub program: Option<NestedProgram>,
+    /// The variables that it fills.
+    pub variables: Vec<String>,
+}
+
+impl InputUse {
+    pub(super) fn add(&mut self, other: InputUse) {
+        self.program = self.program.or(other.program);
+        self.variables.extend(other.variables);
+    }
 }
 
 /// One simple command, as far as it has been read.
@@ -80,10 +84,12 @@ struct SimpleCommand {
     documents_before: usize,
     /// The commands whose output it reads: whether they contain a template, and their first here-document.
     fed: Option<(bool, usize)>,
-    /// It has a here-document or a text after `<<<`.
+    /// Its standard input is a here-document, a file or a text after `<<<`.
     has_input: bool,
-    /// The parser of its standard input, if it is a group that contains a shell.
-    reads: Option<NestedProgram>,
+    /// The use of its standard input, if it is a group.
+    reads: InputUse,
+    /// The use of the files `>( … )` that it writes.
+    writes: InputUse,
 }
 
 /// The commands of one bracket or compound command, which share an input and an output.
@@ -94,7 +100,7 @@ struct CommandGroup {
     has_template: bool,
     documents_before: usize,
     fed: Option<(bool, usize)>,
-    reads: Option<NestedProgram>,
+    reads: InputUse,
 }
 
 /// An open command substitution or subshell.
@@ -103,8 +109,7 @@ struct CommandLevel {
     command: SimpleCommand,
     /// The open groups, the innermost last. The first one holds all commands of the level.
     groups: Vec<CommandGroup>,
-    /// The output becomes a part of a word of the command around it.
-    is_substitution: bool,
+    bracket: CommandBracket,
 }
 
 /// Follows the commands of a text: one level for each open command substitution or subshell, the innermost last.
@@ -112,14 +117,19 @@ struct CommandLevel {
 pub(super) struct CommandTracker {
     outer: Vec<CommandLevel>,
     level: CommandLevel,
+    /// The variables that hold values.
+    variables: BTreeSet<String>,
+    /// Any variable may hold a value.
+    is_any: bool,
+    functions: BTreeSet<String>,
 }
 
-/// A command that has ended and runs what it reads.
+/// The output of commands that have ended, and its use.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct FedProgram {
+pub(super) struct FedInput {
     pub has_template: bool,
     pub first_document: usize,
-    pub program: NestedProgram,
+    pub input: InputUse,
 }
 
 impl NestedProgram {
@@ -130,6 +140,12 @@ impl NestedProgram {
             NestedProgram::Remote => "this value becomes part of a program: the shell at the other end parses it",
             NestedProgram::Interpreter => "this value becomes part of a program: an interpreter parses it",
         }
+    }
+
+    /// Returns the message about a variable that holds a value.
+    pub(super) fn variable_message(self, name: &str) -> String {
+        let name = if name == variables::PARAMETERS { "$1" } else { name };
+        self.message().replacen("this value", &format!("the value in the variable `{name}`"), 1)
     }
 
     /// Returns the safe spelling.
@@ -154,6 +170,43 @@ impl NestedProgram {
 }
 
 impl CommandTracker {
+    /// Begins with variables that hold values, or with the rule that any may.
+    pub(super) fn with_variables(variables: BTreeSet<String>, is_any: bool) -> CommandTracker {
+        CommandTracker { variables, is_any, ..CommandTracker::default() }
+    }
+
+    pub(super) fn into_variables(self) -> BTreeSet<String> {
+        self.variables
+    }
+
+    pub(super) fn holds_value(&self, variable: &str) -> bool {
+        self.is_any || self.variables.contains(variable)
+    }
+
+    /// Notes that these variables hold values.
+    pub(super) fn fill(&mut self, variables: impl IntoIterator<Item = String>) {
+        self.variables.extend(variables);
+    }
+
+    /// Begins the body of a function with the name before `()`.
+    pub(super) fn define_function(&mut self) {
+        let command = &mut self.level.command;
+        let name = command.current.take().or_else(|| command.words.pop()).unwrap_or_default();
+        if name.ends_with('=') {
+            // An empty array.
+            command.current = Some(name);
+            return;
+        }
+        self.functions.insert(name);
+        command.words.clear();
+        command.is_started = false;
+    }
+
+    /// Returns the use of the standard input of all commands outside of brackets.
+    pub(super) fn outer_input(&self) -> InputUse {
+        self.level.groups.first().map(|group| group.reads.clone()).unwrap_or_default()
+    }
+
     /// Adds a character of a word, without its quotes.
     pub(super) fn letter(&mut self, letter: char) {
         self.level.command.current.get_or_insert_default().push(letter);
@@ -166,10 +219,31 @@ impl CommandTracker {
 
     /// Adds a template to the current word, and returns the program that it becomes a part of.
     pub(super) fn template(&mut self) -> Option<NestedProgram> {
-        let found = self.with_enclosing(self.level.command.program_of_next_word());
-        self.level.command.has_template = true;
+        let found = self.value();
         self.letter('\0');
         found
+    }
+
+    /// Notes a value in the current word, and returns the program that it becomes a part of.
+    pub(super) fn value(&mut self) -> Option<NestedProgram> {
+        let found = self.with_enclosing(self.level.command.program_of_next_word());
+        self.mark_value();
+        found
+    }
+
+    fn mark_value(&mut self) {
+        let command = &mut self.level.command;
+        command.has_template = true;
+        match command.role {
+            WordRole::Argument => {
+                let current = command.current.as_deref().unwrap_or_default();
+                let is_function = |name: &str| self.functions.contains(name);
+                let variable = variables::assigned_variable(&command.words, current, is_function);
+                self.variables.extend(variable.map(str::to_owned));
+            }
+            WordRole::Input => self.variables.extend(command.input_use().variables),
+            WordRole::OutputFile | WordRole::InputFile => {}
+        }
     }
 
     /// Adds a template in the text of a here-document. Its command has ended, so the template counts for the group.
@@ -182,24 +256,36 @@ impl CommandTracker {
     /// that is refused before one that is only reported.
     fn with_enclosing(&self, own: Option<NestedProgram>) -> Option<NestedProgram> {
         let inner = self.outer.iter().skip(1).chain([&self.level]);
-        let substituted = self.outer.iter().zip(inner).filter(|(_, inner)| inner.is_substitution);
-        let enclosing = substituted.filter_map(|(outer, _)| outer.command.program_of_next_word());
+        let enclosing = self.outer.iter().zip(inner).filter_map(|(outer, inner)| match inner.bracket {
+            CommandBracket::Output => outer.command.program_of_next_word(),
+            CommandBracket::InputFile => outer.command.program_of_next_file(),
+            CommandBracket::Subshell | CommandBracket::OutputFile => None,
+        });
         own.into_iter().chain(enclosing).min_by_key(|program| *program == NestedProgram::Interpreter)
     }
 
     /// Begins a command inside the current word or command.
-    pub(super) fn open(&mut self, documents: usize, is_substitution: bool) {
-        let inner = CommandLevel::new(documents, is_substitution);
+    pub(super) fn open(&mut self, documents: usize, bracket: CommandBracket) {
+        let inner = CommandLevel::new(documents, bracket);
         self.outer.push(std::mem::replace(&mut self.level, inner));
     }
 
-    pub(super) fn close(&mut self, documents: usize) -> Option<FedProgram> {
+    pub(super) fn close(&mut self, documents: usize) -> Vec<FedInput> {
         let ended = self.end_command(documents, false);
         let inner = std::mem::replace(&mut self.level, self.outer.pop().unwrap_or_default());
+        let has_template = inner.groups.iter().any(|group| group.has_template);
+        let reads = inner.groups.into_iter().map(|group| group.reads);
         let command = &mut self.level.command;
-        command.has_template |= inner.groups.iter().any(|group| group.has_template);
-        if !inner.is_substitution {
-            command.reads = command.reads.or(inner.groups.iter().find_map(|group| group.reads));
+        match inner.bracket {
+            CommandBracket::Subshell => reads.for_each(|reads| command.reads.add(reads)),
+            CommandBracket::OutputFile => reads.for_each(|reads| command.writes.add(reads)),
+            CommandBracket::InputFile if has_template && command.role == WordRole::InputFile => {
+                self.variables.extend(command.input_use().variables);
+            }
+            CommandBracket::InputFile | CommandBracket::Output => {}
+        }
+        if has_template && inner.bracket != CommandBracket::OutputFile {
+            self.mark_value();
         }
         self.quote();
         ended
@@ -216,22 +302,23 @@ impl CommandTracker {
     }
 
     /// Begins a redirection: its target is no argument.
-    pub(super) fn redirect(&mut self, is_text: bool) {
+    pub(super) fn redirect(&mut self, role: WordRole) {
         let command = &mut self.level.command;
         // The number of a descriptor: `2>`.
         if command.current.as_ref().is_some_and(|word| word.chars().all(|letter| letter.is_ascii_digit())) {
             command.current = None;
         }
         self.level.end_word();
-        self.level.command.has_input |= is_text;
-        self.level.command.role = if is_text { WordRole::Input } else { WordRole::File };
+        self.level.command.has_input |= role != WordRole::OutputFile;
+        self.level.command.role = role;
     }
 
-    /// Returns the parser of a here-document of the current command, if it is a program.
-    pub(super) fn document_program(&mut self) -> Option<NestedProgram> {
+    /// Returns the use of a here-document of the current command.
+    pub(super) fn document_input(&mut self) -> InputUse {
         self.level.end_word();
         self.level.command.has_input = true;
-        self.with_enclosing(self.level.command.reads_program())
+        let InputUse { program, variables } = self.level.command.input_use();
+        InputUse { program: self.with_enclosing(program), variables }
     }
 
     /// Forgets the here-documents, whose texts have been read.
@@ -247,12 +334,12 @@ impl CommandTracker {
     }
 
     /// Ends the current command. `pipes`: the next one reads its output.
-    pub(super) fn end_command(&mut self, documents: usize, pipes: bool) -> Option<FedProgram> {
+    pub(super) fn end_command(&mut self, documents: usize, pipes: bool) -> Vec<FedInput> {
         let level = &mut self.level;
         level.end_word();
         if level.command.words.is_empty() && level.command.fed.is_some() {
             // A line may end between `|` and the command.
-            return None;
+            return Vec::new();
         }
         let next = SimpleCommand { documents_before: documents, ..SimpleCommand::default() };
         let ended = std::mem::replace(&mut level.command, next);
@@ -261,27 +348,30 @@ impl CommandTracker {
         if pipes {
             level.command.fed = Some((has_template, fed.1));
         }
-        let program = ended.reads_program();
+        let reads = ended.input_use();
         if let Some(group) = level.groups.last_mut() {
             group.has_template |= has_template;
-            group.reads = group.reads.or(program.filter(|_| ended.fed.is_none() && !ended.has_input));
+            if ended.fed.is_none() && !ended.has_input {
+                group.reads.add(reads.clone());
+            }
         }
-        let program = ended.fed.and(program)?;
-        Some(FedProgram { has_template: fed.0, first_document: fed.1, program })
+        let writes = FedInput { has_template, first_document: fed.1, input: ended.writes };
+        let reads = ended.fed.map(|fed| FedInput { has_template: fed.0, first_document: fed.1, input: reads });
+        reads.into_iter().chain([writes]).collect()
     }
 }
 
 impl Default for CommandLevel {
     fn default() -> CommandLevel {
-        CommandLevel::new(0, false)
+        CommandLevel::new(0, CommandBracket::Subshell)
     }
 }
 
 impl CommandLevel {
-    fn new(documents_before: usize, is_substitution: bool) -> CommandLevel {
+    fn new(documents_before: usize, bracket: CommandBracket) -> CommandLevel {
         let command = SimpleCommand { documents_before, ..SimpleCommand::default() };
         let all = CommandGroup { documents_before, ..CommandGroup::default() };
-        CommandLevel { command, groups: vec![all], is_substitution }
+        CommandLevel { command, groups: vec![all], bracket }
     }
 
     /// Ends the current word, which may begin or end a group.
@@ -296,7 +386,7 @@ impl CommandLevel {
             self.groups.push(CommandGroup { end, documents_before, fed, ..CommandGroup::default() });
         }
         // An empty word is a subshell, which `}` may follow.
-        command.is_started = !word.is_empty() && !KEYWORDS.contains(&word.as_str());
+        command.is_started = !word.is_empty() && !words::KEYWORDS.contains(&word.as_str());
     }
 
     /// Ends the innermost group with this last word: the current command stands for it from now on. If its beginning
@@ -307,7 +397,7 @@ impl CommandLevel {
         self.command.has_template |= ended.iter().any(|group| group.has_template);
         self.command.documents_before = ended[0].documents_before;
         self.command.fed = ended[0].fed.or(self.command.fed);
-        self.command.reads = self.command.reads.or(ended.iter().find_map(|group| group.reads));
+        ended.iter().for_each(|group| self.command.reads.add(group.reads.clone()));
         self.groups.truncate(at.max(1));
     }
 }
@@ -325,157 +415,26 @@ impl SimpleCommand {
 
     fn program_of_next_word(&self) -> Option<NestedProgram> {
         match self.role {
-            WordRole::Argument => program_of_argument(&self.words),
-            WordRole::File => None,
-            WordRole::Input => self.reads_program(),
+            WordRole::Argument => words::program_of_argument(&self.words, self.current.as_deref().unwrap_or_default()),
+            WordRole::OutputFile | WordRole::InputFile => None,
+            WordRole::Input => self.input_use().program,
         }
     }
 
-    /// Returns the program that the command reads from its standard input.
-    fn reads_program(&self) -> Option<NestedProgram> {
-        if self.reads.is_some() {
-            return self.reads;
-        }
-        let words = own_words(&self.words);
-        if let Some(command) = remote_command(words) {
-            let shells = command.iter().flat_map(|word| word.split_whitespace()).map(str::to_owned).collect::<Vec<_>>();
-            return (shells.is_empty() || reads_script(own_words(&shells))).then_some(NestedProgram::Remote);
-        }
-        reads_script(words).then_some(NestedProgram::Shell)
-    }
-}
-
-/// Returns the program that the argument after these words becomes a part of.
-pub(super) fn program_of_argument(words: &[String]) -> Option<NestedProgram> {
-    let own = own_words(words);
-    match own.first().map(|word| base_name(word)) {
-        Some("eval") => return Some(NestedProgram::Eval),
-        Some("trap") if own.len() == 1 => return Some(NestedProgram::Eval),
-        Some("su" | "runuser") if matches!(own.last().map(String::as_str), Some("-c" | "--command")) => {
-            return Some(NestedProgram::Shell);
-        }
-        _ => {}
-    }
-    if remote_command(own).is_some() {
-        return Some(NestedProgram::Remote);
-    }
-    let after = |at: usize| &words[at + 1..];
-    let shell = |at: &usize| is_shell(&words[*at]) && script_follows(after(*at));
-    if (0..words.len()).any(|at| shell(&at)) {
-        return Some(NestedProgram::Shell);
-    }
-    let interpreter = |at: usize| {
-        let name = base_name(&words[at]).trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
-        let options = INTERPRETERS.iter().find(|(known, _)| *known == name).map(|(_, options)| *options);
-        options.is_some_and(|options| words.last().is_some_and(|last| options.contains(&last.as_str())))
-    };
-    (0..words.len()).any(interpreter).then_some(NestedProgram::Interpreter)
-}
-
-/// Returns the words from the program on: without assignments, keywords, and programs that run another one.
-fn own_words(mut words: &[String]) -> &[String] {
-    while let Some((first, rest)) = words.split_first() {
-        let name = base_name(first);
-        let assigns = first.split_once('=').is_some_and(|(name, _)| is_name(name));
-        if assigns || KEYWORDS.contains(&name) {
-            words = rest;
-            continue;
-        }
-        let Some((_, values)) = WRAPPERS.iter().find(|(wrapper, _)| *wrapper == name) else { break };
-        words = rest.get(option_count(rest, values)..).unwrap_or_default();
-        if name == "timeout" {
-            words = words.split_first().map_or(words, |(_, rest)| rest);
+    /// Returns the program that the content of the next word, a file, becomes.
+    fn program_of_next_file(&self) -> Option<NestedProgram> {
+        match self.role {
+            WordRole::Argument => words::program_of_file(&self.words),
+            WordRole::InputFile => self.input_use().program,
+            WordRole::OutputFile | WordRole::Input => None,
         }
     }
-    words
-}
 
-/// Returns the number of leading words that are options or their values; `values` are the letters that take one. It is
-/// larger than the number of words if the last value is still missing.
-fn option_count(words: &[String], values: &str) -> usize {
-    let mut at = 0;
-    while let Some(word) = words.get(at).filter(|word| word.len() > 1 && word.starts_with('-')) {
-        at += if word.len() == 2 && word.ends_with(|letter| values.contains(letter)) { 2 } else { 1 };
-        if word == "--" {
-            break;
-        }
+    /// Returns the use of the standard input.
+    fn input_use(&self) -> InputUse {
+        let mut all = self.reads.clone();
+        let program = words::program_of_input(&self.words);
+        all.add(InputUse { program, variables: variables::filled_variables(&self.words) });
+        all
     }
-    at
-}
-
-/// Returns the words that `ssh` passes to the shell at the other end; None if the host is still missing, or the value of
-/// an option. Options may follow the host too, unless `--` precedes it.
-fn remote_command(words: &[String]) -> Option<&[String]> {
-    let (_, rest) = words.split_first().filter(|(program, _)| base_name(program) == "ssh")?;
-    let host = option_count(rest, SSH_VALUES);
-    let command = rest.get(host + 1..)?;
-    if rest[..host].last().is_some_and(|word| word == "--") {
-        return Some(command);
-    }
-    command.get(option_count(command, SSH_VALUES)..)
-}
-
-/// The options of a shell.
-#[derive(Debug, Default)]
-struct ShellOptions {
-    /// `-c`, also combined with others: `-lc`.
-    takes_script: bool,
-    /// `-s`.
-    reads_input: bool,
-    /// A word after the options: the script or its file.
-    has_operand: bool,
-}
-
-impl ShellOptions {
-    /// Reads the words after the name of the shell, up to the first operand. The letters `o` and `O` take a value, also
-    /// at the end of others: `-euo pipefail`.
-    fn new(words: &[String]) -> ShellOptions {
-        let mut options = ShellOptions::default();
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            if word == "-" || word == "--" {
-                options.has_operand = words.next().is_some();
-                break;
-            }
-            if !word.starts_with(['-', '+']) {
-                options.has_operand = true;
-                break;
-            }
-            let is_long = word.starts_with("--");
-            let takes_value = SHELL_VALUES.contains(&word.as_str()) || !is_long && word.ends_with(['o', 'O']);
-            if takes_value {
-                words.next();
-            }
-            let has = |letter: char| !is_long && word.starts_with('-') && word.contains(letter);
-            options.takes_script |= has('c');
-            options.reads_input |= has('s');
-        }
-        options
-    }
-}
-
-/// Returns true if the next word is the script of a shell with these words: `-c`, `-lc`, `-e -c`.
-fn script_follows(words: &[String]) -> bool {
-    let options = ShellOptions::new(words);
-    options.takes_script && !options.has_operand
-}
-
-/// Returns true if a shell with these words reads its script from its standard input.
-fn reads_script(words: &[String]) -> bool {
-    let Some((_, rest)) = words.split_first().filter(|(shell, _)| is_shell(shell)) else { return false };
-    let options = ShellOptions::new(rest);
-    !options.takes_script && (options.reads_input || !options.has_operand)
-}
-
-fn is_shell(word: &str) -> bool {
-    SHELLS.contains(&base_name(word))
-}
-
-fn base_name(word: &str) -> &str {
-    word.rsplit('/').next().unwrap_or(word)
-}
-
-fn is_name(text: &str) -> bool {
-    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    !text.is_empty() && text.chars().all(is_part) && !text.starts_with(|letter: char| letter.is_ascii_digit())
 }

@@ -1,6 +1,9 @@
 //! Templates in a shell text: a value is quoted as its position requires.
 
-use super::nested::{CommandTracker, FedProgram, NestedProgram};
+use std::collections::BTreeSet;
+
+use super::nested::{CommandBracket, CommandTracker, FedInput, InputUse, NestedProgram, WordRole};
+use super::variables;
 use crate::expr;
 
 const STATEMENT: &str = "`{% … %}` and `{# … #}` are not evaluated in a command";
@@ -11,6 +14,19 @@ pub(super) enum QuotingProblem {
     Refused(&'static str),
     /// A value would become a part of a program.
     Nested(NestedProgram),
+    /// The value of a variable would.
+    NestedVariable(String, NestedProgram),
+}
+
+/// The values that a text receives, besides its templates.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReceivedValues {
+    /// The variables that hold values.
+    pub variables: BTreeSet<String>,
+    /// Any variable may hold a value.
+    pub is_any: bool,
+    /// The standard input is a value.
+    pub is_input: bool,
 }
 
 #[derive(Default)]
@@ -30,20 +46,44 @@ struct HereDocument<'s> {
     end: &'s str,
     is_literal: bool,
     tabs: bool,
-    /// The parser of its text, if it is a program.
-    program: Option<NestedProgram>,
+    /// The use of its text.
+    input: InputUse,
 }
 
 /// Replaces the templates of a shell text by variables; `first` is the number of the first variable.
-pub(super) fn quote_templates(source: &str, first: usize) -> ShellText<'_> {
-    let mut shell_text = ShellText::default();
+pub(super) fn quote_templates<'s>(source: &'s str, first: usize, received: &ReceivedValues) -> ShellText<'s> {
+    let commands = CommandTracker::with_variables(received.variables.clone(), received.is_any);
+    let mut shell_text = ShellText { commands, ..ShellText::default() };
     let mut rest = source;
     while let Some(letter) = rest.chars().next() {
         let length = shell_text.take(rest, letter, first);
         rest = &rest[length..];
     }
     shell_text.end_command(false);
+    if received.is_input {
+        let input = shell_text.commands.outer_input();
+        shell_text.use_input(&input);
+    }
     shell_text
+}
+
+/// The maximum number of times that texts are read to find variables.
+const MAX_PASSES: usize = 16;
+
+/// Adds the variables that the texts, parts of one program, fill with values. A text may use a variable before it
+/// assigns it, in a loop or a function, so the texts are read until no variable is added. If that takes too long, any
+/// variable may hold a value.
+pub(super) fn add_variables(texts: &[&str], received: &mut ReceivedValues) {
+    for _ in 0..MAX_PASSES {
+        let known = received.variables.len();
+        for text in texts {
+            received.variables = quote_templates(text, 1, received).commands.into_variables();
+        }
+        if received.variables.len() == known {
+            return;
+        }
+    }
+    received.is_any = true;
 }
 
 impl<'s> ShellText<'s> {
@@ -75,9 +115,12 @@ impl<'s> ShellText<'s> {
             let is_text = rest.starts_with("<<<");
             let length = if is_text { 3 } else { self.document(rest) };
             if is_text {
-                self.commands.redirect(true);
+                self.commands.redirect(WordRole::Input);
             }
             return self.copy(rest, length);
+        }
+        if letter == '$' && !matches!(top, Some('\'' | '$')) {
+            self.check_expansion(rest);
         }
         let length = self.step(rest, letter, top);
         self.copy(rest, length)
@@ -96,7 +139,7 @@ impl<'s> ShellText<'s> {
             (Some('`'), '`') | (Some('('), ')') => {
                 self.open.pop();
                 let ended = self.commands.close(self.documents.len());
-                self.check_fed(ended);
+                ended.into_iter().for_each(|fed| self.check_fed(fed));
             }
             (Some('\''), _) => self.commands.letter(letter),
             (_, '\\') => {
@@ -106,10 +149,10 @@ impl<'s> ShellText<'s> {
             }
             (Some('$'), _) => self.commands.letter(letter),
             (_, '$') if rest.starts_with("$(") => {
-                self.open_command('(', true);
+                self.open_command('(', CommandBracket::Output);
                 return 2;
             }
-            (_, '`') => self.open_command('`', true),
+            (_, '`') => self.open_command('`', CommandBracket::Output),
             (Some('"'), _) => self.commands.letter(letter),
             (_, '$') if rest.starts_with("$'") => {
                 self.open.push('$');
@@ -120,22 +163,44 @@ impl<'s> ShellText<'s> {
                 self.open.push(letter);
                 self.commands.quote();
             }
-            (_, '(') => self.open_command('(', false),
+            (_, '(') if rest.starts_with("()") => {
+                self.commands.define_function();
+                return 2;
+            }
+            (_, '(') => self.open_command('(', CommandBracket::Subshell),
+            (_, '<') if rest.starts_with("<(") => {
+                self.open_command('(', CommandBracket::InputFile);
+                return 2;
+            }
+            (_, '>') if rest.starts_with(">(") => {
+                self.open_command('(', CommandBracket::OutputFile);
+                return 2;
+            }
             (_, letter) => self.plain_letter(rest, letter),
         }
         letter.len_utf8()
     }
 
-    fn open_command(&mut self, bracket: char, is_substitution: bool) {
-        self.open.push(bracket);
-        self.commands.open(self.documents.len(), is_substitution);
+    fn open_command(&mut self, letter: char, bracket: CommandBracket) {
+        self.open.push(letter);
+        self.commands.open(self.documents.len(), bracket);
+    }
+
+    /// Checks a variable, which may hold a value.
+    fn check_expansion(&mut self, rest: &str) {
+        let Some(name) = variables::expanded_variable(rest).filter(|name| self.commands.holds_value(name)) else {
+            return;
+        };
+        let program = self.commands.value();
+        self.remarks.extend(program.map(|program| QuotingProblem::NestedVariable(name.to_owned(), program)));
     }
 
     /// Follows a letter outside of quotes.
     fn plain_letter(&mut self, rest: &str, letter: char) {
         match letter {
             ' ' | '\t' | '\r' => self.commands.end_word(),
-            '<' | '>' => self.commands.redirect(false),
+            '<' => self.commands.redirect(WordRole::InputFile),
+            '>' => self.commands.redirect(WordRole::OutputFile),
             '&' if self.out.ends_with('>') || rest.starts_with("&>") => {}
             '|' => self.end_command(!rest.starts_with("||") && !self.out.ends_with('|')),
             '\n' | ';' | '&' | ')' => self.end_command(false),
@@ -145,16 +210,23 @@ impl<'s> ShellText<'s> {
 
     fn end_command(&mut self, pipes: bool) {
         let ended = self.commands.end_command(self.documents.len(), pipes);
-        self.check_fed(ended);
+        ended.into_iter().for_each(|fed| self.check_fed(fed));
     }
 
-    /// Checks a command that runs what the commands before it write.
-    fn check_fed(&mut self, ended: Option<FedProgram>) {
-        let Some(FedProgram { has_template, first_document, program }) = ended else { return };
-        if has_template {
-            self.remarks.push(QuotingProblem::Nested(program));
+    /// Checks the use of the output of commands.
+    fn check_fed(&mut self, fed: FedInput) {
+        if fed.has_template {
+            self.use_input(&fed.input);
         }
-        self.documents.iter_mut().skip(first_document).for_each(|document| document.program = Some(program));
+        for document in self.documents.iter_mut().skip(fed.first_document) {
+            document.input.add(fed.input.clone());
+        }
+    }
+
+    /// Passes a value to a standard input.
+    fn use_input(&mut self, input: &InputUse) {
+        self.remarks.extend(input.program.map(QuotingProblem::Nested));
+        self.commands.fill(input.variables.iter().cloned());
     }
 
     /// Inserts a variable in place of a template. Single quotes are closed around it.
@@ -186,8 +258,8 @@ impl<'s> ShellText<'s> {
         if !end.starts_with(|c: char| c.is_alphabetic() || c == '_') {
             return 2;
         }
-        let program = self.commands.document_program();
-        self.documents.push(HereDocument { end, is_literal: end.len() < word.len(), tabs, program });
+        let input = self.commands.document_input();
+        self.documents.push(HereDocument { end, is_literal: end.len() < word.len(), tabs, input });
         rest.len() - after.len() + (after.len() - after.trim_start_matches([' ', '\t']).len()) + word.len()
     }
 
@@ -213,13 +285,16 @@ impl<'s> ShellText<'s> {
                                 let message = "a template cannot be used in a here-document with a quoted delimiter";
                                 self.remarks.push(QuotingProblem::Refused(message));
                             }
-                            self.remarks.extend(document.program.map(QuotingProblem::Nested));
+                            self.use_input(&document.input);
                             self.commands.document_template();
                             let name = self.variable(&part[..length], first);
                             self.out.push_str(&name);
                             length
                         }
-                        None => self.copy(part, letter.len_utf8()),
+                        None => {
+                            self.check_document_expansion(part, &document);
+                            self.copy(part, letter.len_utf8())
+                        }
                     };
                     part = &part[length..];
                 }
@@ -227,5 +302,16 @@ impl<'s> ShellText<'s> {
             }
         }
         at
+    }
+
+    /// Checks a variable in the text of a here-document.
+    fn check_document_expansion(&mut self, part: &str, document: &HereDocument<'_>) {
+        let name = variables::expanded_variable(part).filter(|name| self.commands.holds_value(name));
+        let is_escaped = self.out.ends_with('\\');
+        let Some(name) = name.filter(|_| !document.is_literal && !is_escaped) else { return };
+        let program = document.input.program;
+        self.remarks.extend(program.map(|program| QuotingProblem::NestedVariable(name.to_owned(), program)));
+        self.commands.fill(document.input.variables.iter().cloned());
+        self.commands.document_template();
     }
 }
