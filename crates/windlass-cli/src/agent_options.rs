@@ -12,7 +12,7 @@ use crate::args::{self, CoordinatorArg, PermissionArgs};
 use crate::config::CliSettings;
 use crate::failure::CliFailure;
 
-/// A model that follows a script.
+/// A model that a mock file answers for.
 const SCRIPTED: &str = "scripted:";
 
 /// Command-line options for the agents of a run.
@@ -115,9 +115,9 @@ fn absolute_model(model: &str) -> Result<String, CliFailure> {
     let Some(file) = model.strip_prefix(SCRIPTED) else { return Ok(model.to_owned()) };
     match Path::new(file).canonicalize() {
         Ok(path) => Ok(format!("{SCRIPTED}{}", path.display())),
-        Err(error) => Err(CliFailure::usage(format!("the script {file} cannot be read: {error}"))
+        Err(error) => Err(CliFailure::usage(format!("the mock file {file} cannot be read: {error}"))
             .code("WND-2520")
-            .hint("--model scripted:FILE names a script of replies; docs/models.md shows one")),
+            .hint("--model scripted:FILE names a mock file with replies; docs/mocks.md has the format")),
     }
 }
 

@@ -5,6 +5,7 @@
 //! - `config`: settings and limits from file and environment
 //! - `stores`: opening a store, finding a run; `trust`: whether a run has the server's rules
 //! - `dialects`, `definition`, `project`, `inputs`, `agent_options`, `tools`, `agents`: the parts of a run
+//! - `mocks`: a mock file in place of tools; `mock_stubs`: a mock file for a definition
 //! - `catalog_compiler`: the same parts in a server; `service`, `dev`: a server in this process
 //! - `host`, `children`, `follow`: watching a run, in this process or in another; `image`: a run read from the store
 //! - `progress`, `report`, `warnings`, `kinds`, `out`, `text`: output for users
@@ -28,6 +29,8 @@ mod image;
 mod inputs;
 mod kinds;
 mod log;
+mod mock_stubs;
+mod mocks;
 mod out;
 mod progress;
 mod project;

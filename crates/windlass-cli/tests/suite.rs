@@ -17,6 +17,7 @@ mod formats;
 mod graph;
 mod history;
 mod interrupted;
+mod mocks;
 mod models;
 mod pages;
 mod playbooks;

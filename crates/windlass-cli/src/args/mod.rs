@@ -1,11 +1,13 @@
 //! Command-line arguments.
 
+mod mocks;
 mod server;
 
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+pub(crate) use mocks::*;
 pub(crate) use server::*;
 
 use crate::dialects;
@@ -75,7 +77,7 @@ pub(crate) enum CliCommand {
     Dev(Box<DevArgs>),
     /// Register definitions with a server
     Register(RegisterArgs),
-    /// Answer HTTP requests on this machine from a script, for tests without a network
+    /// Answer HTTP requests and models on this machine from a mock file, or write one for a definition
     Mock(MockArgs),
     /// Run jobs for a server on another machine with the tools of this machine
     Worker(WorkerArgs),
@@ -151,6 +153,8 @@ pub(crate) struct RunArgs {
     pub agents: AgentArgs,
     #[command(flatten)]
     pub permissions: PermissionArgs,
+    #[command(flatten)]
+    pub mocking: MockingArgs,
     #[command(flatten)]
     pub testing: TestingArgs,
 }
@@ -287,6 +291,8 @@ pub(crate) struct DevArgs {
     #[command(flatten)]
     pub permissions: PermissionArgs,
     #[command(flatten)]
+    pub mocking: MockingArgs,
+    #[command(flatten)]
     pub testing: TestingArgs,
 }
 
@@ -385,6 +391,8 @@ pub(crate) struct ResumeArgs {
     #[command(flatten)]
     pub permissions: PermissionArgs,
     #[command(flatten)]
+    pub mocking: MockingArgs,
+    #[command(flatten)]
     pub testing: TestingArgs,
 }
 
@@ -430,6 +438,8 @@ pub(crate) struct SteeringArgs {
     pub stream: bool,
     #[command(flatten)]
     pub permissions: PermissionArgs,
+    #[command(flatten)]
+    pub mocking: MockingArgs,
     #[command(flatten)]
     pub testing: TestingArgs,
 }
@@ -508,22 +518,6 @@ pub(crate) struct CleanArgs {
     /// Print what would be removed without removing it
     #[arg(long)]
     pub dry_run: bool,
-}
-
-#[derive(ClapArgs)]
-pub(crate) struct MockArgs {
-    /// Script, JSON or YAML: routes with their replies, and rules for a model
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Listen on this port of 127.0.0.1; 0 picks a free one
-    #[arg(long, default_value_t = 8090)]
-    pub port: u16,
-    /// Do not print requests
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Append a JSON line for every model request to this file, before it is answered
-    #[arg(long, value_name = "FILE")]
-    pub log: Option<PathBuf>,
 }
 
 #[derive(ClapArgs)]

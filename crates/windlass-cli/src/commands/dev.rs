@@ -21,6 +21,8 @@ use crate::stores;
 
 pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings { agent_options: AgentRunOptions::from_dev_args(args)?, ..CliSettings::load(global)? };
+    let settings = crate::mocks::apply(settings, &args.mocking, false, Paint::stderr(global.no_color))?;
+    settings.mocks.iter().for_each(|mocks| out::note(&mocks.describe()));
     let settings = Arc::new(settings);
     crate::agents::check_model(&settings)?;
     let directory = stores::directory(global);

@@ -15,12 +15,14 @@ use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure, owner_name};
 use crate::follow::{FollowOutcome, follow, load_for_progress};
 use crate::host::{self, Interrupts, WatchOutcome};
+use crate::out::Paint;
 use crate::progress::ProgressDisplay;
 use crate::report::EndedRun;
-use crate::{agents, children, image, out, stores, tools, trust};
+use crate::{agents, children, image, mocks, out, stores, tools, trust};
 
 pub(crate) fn resume(global: &GlobalArgs, args: &args::ResumeArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings { agent_options: AgentRunOptions::from_resume_args(args), ..CliSettings::load(global)? };
+    let settings = mocks::apply(settings, &args.mocking, false, Paint::stderr(global.no_color))?;
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
     if let Some(report) = final_report(&row)? {
@@ -126,9 +128,12 @@ async fn resume_here(
                     .await?;
                 Ok(exit)
             }
-            WatchOutcome::Interrupted => {
-                Ok(report_interruption(global, &row.run, false, &args.trust.to_flags(&args.permissions)))
-            }
+            WatchOutcome::Interrupted => Ok(report_interruption(
+                global,
+                &row.run,
+                false,
+                &(args.trust.to_flags(&args.permissions) + &args.mocking.to_flags()),
+            )),
         };
     }
 }
@@ -208,7 +213,7 @@ pub(crate) async fn follow_owner(
         Some(end) => end.show(global, store, run, &settings),
         None => {
             out::note("its process has released the run");
-            Ok(report_interruption(global, run, false, &args.permissions.to_flags()))
+            Ok(report_interruption(global, run, false, &(args.permissions.to_flags() + &args.mocking.to_flags())))
         }
     }
 }

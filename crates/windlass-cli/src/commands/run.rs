@@ -18,19 +18,21 @@ use crate::out::{self, Paint};
 use crate::progress::ProgressDisplay;
 use crate::project::Project;
 use crate::report::EndedRun;
-use crate::{agents, children, definition, inputs, stores, text};
+use crate::{agents, children, definition, inputs, mocks, stores, text};
 
 pub(crate) fn run(global: &GlobalArgs, args: &args::RunArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings { agent_options: AgentRunOptions::from_run_args(args)?, ..CliSettings::load(global)? };
     inputs::check_stdin(args)?;
+    let settings = mocks::apply(settings, &args.mocking, args.virtual_time, Paint::stderr(global.no_color))?;
     agents::check_model(&settings)?;
     let source = definition::read(&args.source.file, &settings.limits)?;
     let paint = Paint::stderr(global.no_color);
     let project = Project::read(source, args.source.dialect.as_deref(), &settings).or_fail(paint)?;
-    let input = agent_options::with_context(inputs::gather(args, &project.plan()?.parameters)?, args);
+    let input = agent_options::with_context(inputs::gather(args, &project.plan()?.parameters, &settings)?, args);
     inputs::unused_input_warnings(project.plan()?, &input).iter().for_each(|warning| out::note(warning));
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     check_id(args.id.as_deref())?;
+    settings.mocks.iter().filter(|_| !args.quiet).for_each(|mocks| out::note(&mocks.describe()));
     let trigger = delivery::deciding_trigger(project.plan()?, args.trigger.as_deref())?;
     let store = store_for(global, args)?;
     host::runtime()?.block_on(async {
@@ -99,9 +101,12 @@ async fn start(
             children::wait_for_open_children(global, &engine, &*store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        WatchOutcome::Interrupted => {
-            Ok(report_interruption(global, &run, args.ephemeral, &args.permissions.to_flags()))
-        }
+        WatchOutcome::Interrupted => Ok(report_interruption(
+            global,
+            &run,
+            args.ephemeral,
+            &(args.permissions.to_flags() + &args.mocking.to_flags()),
+        )),
     }
 }
 

@@ -12,9 +12,10 @@ use crate::args::{self, GlobalArgs, SteeringArgs};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts, WatchOutcome};
+use crate::out::Paint;
 use crate::progress::ProgressDisplay;
 use crate::report::EndedRun;
-use crate::{agents, children, out, stores, tools, trust};
+use crate::{agents, children, mocks, out, stores, tools, trust};
 
 pub(crate) fn restart(global: &GlobalArgs, args: &args::RestartArgs) -> Result<CliExit, CliFailure> {
     let restart = RestartRequest {
@@ -51,6 +52,7 @@ fn start_derived_run(
     check_id(steering.id.as_deref())?;
     let settings =
         CliSettings { agent_options: AgentRunOptions::from_steering_args(steering), ..CliSettings::load(global)? };
+    let settings = mocks::apply(settings, &steering.mocking, false, Paint::stderr(global.no_color))?;
     let store = stores::open(global)?;
     let row = stores::find(&*store, run)?;
     if !steering.trust.trusted && trust::is_server_run(&*store, &row)? {
@@ -83,9 +85,12 @@ async fn watch(
             children::wait_for_open_children(global, &engine, &**store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        WatchOutcome::Interrupted => {
-            Ok(report_interruption(global, &run, false, &steering.trust.to_flags(&steering.permissions)))
-        }
+        WatchOutcome::Interrupted => Ok(report_interruption(
+            global,
+            &run,
+            false,
+            &(steering.trust.to_flags(&steering.permissions) + &steering.mocking.to_flags()),
+        )),
     }
 }
 

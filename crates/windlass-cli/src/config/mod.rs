@@ -22,6 +22,7 @@ use windlass_value::Duration;
 use crate::agent_options::AgentRunOptions;
 use crate::args::GlobalArgs;
 use crate::failure::{CliFailure, codes};
+use crate::mocks::ActiveMocks;
 
 /// The sections a settings file may have.
 const SECTIONS: [&str; 9] = ["activities", "auth", "limits", "mcp", "model", "models", "prices", "server", "settings"];
@@ -49,6 +50,8 @@ pub(crate) struct CliSettings {
     pub server: ServerSettings,
     /// Command-line options for agents.
     pub agent_options: AgentRunOptions,
+    /// The mock file in use.
+    pub mocks: Option<ActiveMocks>,
     /// Absolute path of the store, beside which the settings file is looked for by default. Agents have no access to
     /// the store.
     pub store: Option<PathBuf>,
