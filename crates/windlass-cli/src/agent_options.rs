@@ -75,6 +75,11 @@ impl AgentRunOptions {
         AgentRunOptions::from_args(&args.agents, &args.permissions)
     }
 
+    /// Options for the demo: agents have no work but to reply, in this folder.
+    pub(crate) fn for_demo(folder: &Path) -> AgentRunOptions {
+        AgentRunOptions { workdir: Some(folder.to_owned()), will_run: true, ..AgentRunOptions::default() }
+    }
+
     fn from_args(agents: &args::AgentArgs, permissions: &PermissionArgs) -> Result<AgentRunOptions, CliFailure> {
         let workdir = agents.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
         let workdir = workdir.canonicalize().map_err(|error| {

@@ -6,7 +6,8 @@
 //! - `stores`: opening a store, finding a run; `trust`: whether a run has the server's rules
 //! - `dialects`, `definition`, `project`, `inputs`, `agent_options`, `tools`, `agents`: the parts of a run
 //! - `mocks`: a mock file in place of tools; `mock_stubs`: a mock file for a definition
-//! - `catalog_compiler`: the same parts in a server; `service`, `dev`: a server in this process
+//! - `catalog_compiler`: the same parts in a server; `service`, `dev`: a server in this process;
+//!   `demo`: the folder of `windlass demo`
 //! - `host`, `children`, `follow`: watching a run, in this process or in another; `image`: a run read from the store
 //! - `progress`, `report`, `warnings`, `kinds`, `out`, `text`: output for users
 //! - `log`: the log of all crates, on standard error
@@ -19,6 +20,7 @@ mod children;
 mod commands;
 mod config;
 mod definition;
+mod demo;
 mod dev;
 mod dialects;
 mod durations;

@@ -13,6 +13,7 @@ mod documents;
 mod error_examples;
 mod explain;
 mod file_limit;
+mod first_steps;
 mod formats;
 mod graph;
 mod history;

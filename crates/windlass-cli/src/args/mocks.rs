@@ -1,9 +1,10 @@
-//! Arguments about mocks.
+//! Arguments about mocks and the demo.
 
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
+use super::TestingArgs;
 use crate::dialects;
 
 /// Options for trials and tests of definitions.
@@ -43,4 +44,19 @@ pub(crate) struct MockArgs {
     /// Append a JSON line for every model request to this file, before it is answered
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct DemoArgs {
+    /// Folder for the demo's files and runs; that of an earlier demo is continued [default: windlass-demo]
+    #[arg(value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
+    /// Open the web UI
+    #[arg(long)]
+    pub open: bool,
+    /// Listen on this port of 127.0.0.1; 0 picks a free one [default: 7117]
+    #[arg(long)]
+    pub port: Option<u16>,
+    #[command(flatten)]
+    pub testing: TestingArgs,
 }

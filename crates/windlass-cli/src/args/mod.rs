@@ -75,6 +75,8 @@ pub(crate) enum CliCommand {
     Serve(Box<ServeArgs>),
     /// Serve the definitions of a folder while they are edited; a client with its token is trusted like the files
     Dev(Box<DevArgs>),
+    /// Try it out: five definitions with their own service and model, without a network or a key
+    Demo(DemoArgs),
     /// Register definitions with a server
     Register(RegisterArgs),
     /// Answer HTTP requests and models on this machine from a mock file, or write one for a definition

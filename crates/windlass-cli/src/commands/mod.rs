@@ -4,6 +4,7 @@ mod approvals;
 pub(crate) mod check;
 mod clean;
 mod delivery;
+mod demo;
 mod dev;
 mod doctor;
 mod events;
@@ -52,6 +53,7 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Graph(args) => graph::graph(global, &args),
         CliCommand::Serve(args) => serve::serve(global, &args),
         CliCommand::Dev(args) => dev::dev(global, &args),
+        CliCommand::Demo(args) => demo::demo(global, &args),
         CliCommand::Mock(args) => mock::mock(global, &args),
         CliCommand::Token(args) => token::token(global, &args),
         CliCommand::Register(args) => register::register(global, &args),
