@@ -7,7 +7,7 @@
 //! - `dialects`, `definition`, `project`, `inputs`, `agent_options`, `tools`, `agents`: the parts of a run
 //! - `mocks`: a mock file in place of tools; `mock_stubs`: a mock file for a definition
 //! - `catalog_compiler`: the same parts in a server; `service`, `dev`: a server in this process;
-//!   `demo`: the folder of `windlass demo`
+//!   `demo`: the folder of `windlass demo`; `init`: the files of a new project
 //! - `host`, `children`, `follow`: watching a run, in this process or in another; `image`: a run read from the store
 //! - `progress`, `report`, `warnings`, `kinds`, `out`, `text`: output for users
 //! - `log`: the log of all crates, on standard error
@@ -28,6 +28,7 @@ mod failure;
 mod follow;
 mod host;
 mod image;
+mod init;
 mod inputs;
 mod kinds;
 mod log;

@@ -1,4 +1,4 @@
-//! `windlass demo`, as a new user would try them.
+//! `windlass init` and `windlass demo`, as a new user would try them.
 
 use crate::support;
 
@@ -7,6 +7,52 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use support::{RunningCommand, TestDir, command_output};
+
+/// Every template is valid, runs offline to its end, and is served by `dev` with its mocks.
+#[test]
+fn a_new_project_runs_offline() {
+    for (dialect, definition, part) in [
+        ("loom", "orders.json", "\"shipped\":3"),
+        ("noetl", "pages.yaml", "\"pages\":2"),
+        ("zenflow", "review.yaml", "where the rocks are"),
+    ] {
+        let place = TestDir::new();
+        let written = place.windlass(&["init", "--dialect", dialect]);
+        written.exits(0).has("wrote ").has("windlass dev");
+        for file in
+            ["windlass.toml", "mocks.yaml", "README.md", "AGENTS.md", ".github/workflows/windlass.yml", ".gitignore"]
+        {
+            let text = std::fs::read_to_string(place.path(file)).expect(file);
+            for placeholder in ["DEFINITION", "DIALECT", "PROJECT"] {
+                assert!(!text.contains(placeholder), "{file}: {text}");
+            }
+        }
+        place.windlass(&["check", definition]).exits(0);
+        // The commands of the README and of the checks.
+        let run = ["run", definition, "--static", "mocks.yaml", "--virtual-time", "--json", "-q"];
+        let done = place.windlass(&run);
+        assert_eq!(done.code, Some(0), "{dialect}: {}{}", done.out, done.err);
+        assert!(done.out.replace(": ", ":").contains(part), "{dialect}: {}", done.out);
+        let mut dev = place.start(&["dev", "--port", "0", "--json"]);
+        let served: Value = serde_json::from_str(&dev.line()).expect("the address");
+        assert!(served["address"].is_string(), "{served}");
+        dev.signal(Signal::INT);
+        let ended = dev.finish();
+        assert!(ended.err.contains("mock rule(s)"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn init_never_overwrites() {
+    let place = TestDir::new();
+    place.write("mocks.yaml", "mine");
+    let refused = place.windlass(&["init"]);
+    refused.exits(3).has("mocks.yaml exists already").has("nothing was written");
+    assert_eq!(std::fs::read_to_string(place.path("mocks.yaml")).expect("the file"), "mine");
+    assert!(!place.path("README.md").exists());
+    place.windlass(&["init", "fresh"]).exits(0).has("cd fresh");
+    assert!(place.path("fresh/orders.json").exists());
+}
 
 /// Starts the demo, and returns the line that describes it.
 fn start_demo(place: &TestDir) -> (RunningCommand, Value) {

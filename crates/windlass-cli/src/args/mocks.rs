@@ -1,4 +1,4 @@
-//! Arguments about mocks and the demo.
+//! Arguments about mocks, the demo and new projects.
 
 use std::path::PathBuf;
 
@@ -59,4 +59,14 @@ pub(crate) struct DemoArgs {
     pub port: Option<u16>,
     #[command(flatten)]
     pub testing: TestingArgs,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct InitArgs {
+    /// Folder of the project, which may exist; no file in it is overwritten [default: the current folder]
+    #[arg(value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
+    /// Dialect of the definition
+    #[arg(long, default_value = "loom", value_parser = clap::builder::PossibleValuesParser::new(crate::init::dialects()))]
+    pub dialect: String,
 }

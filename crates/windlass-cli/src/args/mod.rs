@@ -77,6 +77,8 @@ pub(crate) enum CliCommand {
     Dev(Box<DevArgs>),
     /// Try it out: five definitions with their own service and model, without a network or a key
     Demo(DemoArgs),
+    /// Write a new project that runs offline: a definition, its mocks, settings and checks
+    Init(InitArgs),
     /// Register definitions with a server
     Register(RegisterArgs),
     /// Answer HTTP requests and models on this machine from a mock file, or write one for a definition
@@ -292,6 +294,9 @@ pub(crate) struct DevArgs {
     pub agents: AgentArgs,
     #[command(flatten)]
     pub permissions: PermissionArgs,
+    /// Call real tools and models, although the settings name a mock file under [dev]
+    #[arg(long, conflicts_with = "static_file")]
+    pub no_mocks: bool,
     #[command(flatten)]
     pub mocking: MockingArgs,
     #[command(flatten)]

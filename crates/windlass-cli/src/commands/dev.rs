@@ -22,7 +22,9 @@ use crate::stores;
 
 pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings { agent_options: AgentRunOptions::from_dev_args(args)?, ..CliSettings::load(global)? };
-    let settings = crate::mocks::apply(settings, &args.mocking, false, Paint::stderr(global.no_color))?;
+    let of_project = settings.dev_mocks.clone().filter(|_| !args.no_mocks);
+    let mocking = args::MockingArgs { static_file: args.mocking.static_file.clone().or(of_project) };
+    let settings = crate::mocks::apply(settings, &mocking, false, Paint::stderr(global.no_color))?;
     settings.mocks.iter().for_each(|mocks| out::note(&mocks.describe()));
     let settings = Arc::new(settings);
     crate::agents::check_model(&settings)?;

@@ -10,6 +10,7 @@ mod doctor;
 mod events;
 mod explain;
 mod graph;
+mod init;
 mod iterations;
 mod limits;
 mod list;
@@ -27,6 +28,8 @@ mod token;
 mod tools;
 mod tree;
 mod worker;
+
+pub(crate) use mock::write_new;
 
 use crate::args::{CliArgs, CliCommand, WorkflowCommand};
 use crate::failure::{CliExit, CliFailure};
@@ -53,6 +56,7 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Graph(args) => graph::graph(global, &args),
         CliCommand::Serve(args) => serve::serve(global, &args),
         CliCommand::Dev(args) => dev::dev(global, &args),
+        CliCommand::Init(args) => init::init(global, &args),
         CliCommand::Demo(args) => demo::demo(global, &args),
         CliCommand::Mock(args) => mock::mock(global, &args),
         CliCommand::Token(args) => token::token(global, &args),
