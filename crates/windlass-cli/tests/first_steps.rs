@@ -111,7 +111,7 @@ fn the_commands_of_the_demo_work() {
     let (kill, again) = kill.split_once("; ").expect("two commands");
     typed(kill).exits(0);
     demo.finish();
-    assert!(again.ends_with("windlass-demo"), "{again}");
+    assert!(again.ends_with("windlass-demo --port 0"), "{again}");
     let (demo, again) = start_demo(&place);
     assert_eq!(again["folder"], described["folder"]);
     assert_eq!(again["service"], described["service"]);

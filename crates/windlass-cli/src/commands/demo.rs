@@ -50,7 +50,7 @@ pub(crate) fn demo(global: &GlobalArgs, args: &args::DemoArgs) -> Result<CliExit
         start_runs(service).await?;
         out::note("the demo's runs are under way …");
         wait_for_runs(&*service.app.store).await;
-        print_summary(&global, &folder, service)
+        print_summary(&global, &folder, args.port, service)
     });
     let remove = shell_quote(&folder.path.display().to_string());
     out::note(&format!("`windlass demo {remove}` continues the demo; `rm -r {remove}` removes it"));
@@ -85,9 +85,15 @@ async fn wait_for_runs(store: &dyn Store) {
     }
 }
 
-fn print_summary(global: &GlobalArgs, folder: &DemoFolder, service: &Service) -> Result<(), CliFailure> {
+fn print_summary(
+    global: &GlobalArgs,
+    folder: &DemoFolder,
+    port: Option<u16>,
+    service: &Service,
+) -> Result<(), CliFailure> {
+    let commands = next_commands(folder, port);
     if global.json {
-        return print_json(folder, service);
+        return print_json(folder, &commands, service);
     }
     out::print("")?;
     for definition in &DEFINITIONS {
@@ -95,13 +101,13 @@ fn print_summary(global: &GlobalArgs, folder: &DemoFolder, service: &Service) ->
         out::print(&format!("  {:<9} {status:<10} {}", definition.name, definition.about))?;
     }
     out::print("\nTry these in another terminal:")?;
-    for (about, command) in next_commands(folder) {
+    for (about, command) in &commands {
         out::print(&format!("\n  {about}\n    {command}"))?;
     }
-    out::print(&format!(
-        "\nThe web UI: {}",
-        service.web_ui_url(std::io::stdout().is_terminal() || service.token.is_none())
-    ))?;
+    let reveals_token = std::io::stdout().is_terminal() || service.token.is_none();
+    let token = folder.store().join(windlass_server::auth::FIRST_TOKEN_FILE);
+    let token = if reveals_token { String::new() } else { format!(" (its token is in {})", token.display()) };
+    out::print(&format!("\nThe web UI: {}{token}", service.web_ui_url(reveals_token)))?;
     out::print(&format!(
         "The demo's files and runs are in {}; Ctrl-C stops it, `rm -r {}` removes it.",
         folder.path.display(),
@@ -109,9 +115,8 @@ fn print_summary(global: &GlobalArgs, folder: &DemoFolder, service: &Service) ->
     ))
 }
 
-fn print_json(folder: &DemoFolder, service: &Service) -> Result<(), CliFailure> {
-    let commands = next_commands(folder).into_iter();
-    let commands = commands.map(|(about, command)| Value::object([("about", about), ("command", &command)]));
+fn print_json(folder: &DemoFolder, commands: &[NextCommand], service: &Service) -> Result<(), CliFailure> {
+    let commands = commands.iter().map(|(about, command)| Value::object([("about", *about), ("command", command)]));
     let value = Value::object([
         ("folder", Value::from(folder.path.display().to_string())),
         ("url", service.web_ui_url(service.token.is_none()).into()),
@@ -122,16 +127,20 @@ fn print_json(folder: &DemoFolder, service: &Service) -> Result<(), CliFailure> 
     out::print(&windlass_value::to_json(&value))
 }
 
-/// The commands to try next, each complete: a store and a program that is not on the PATH are named.
-fn next_commands(folder: &DemoFolder) -> Vec<(&'static str, String)> {
+/// A command with its purpose.
+type NextCommand = (&'static str, String);
+
+/// Returns the commands to try next, each complete: the store, and a program that is not on the PATH, are named.
+fn next_commands(folder: &DemoFolder, port: Option<u16>) -> Vec<NextCommand> {
     let program = program_name();
+    let port = port.map(|port| format!(" --port {port}")).unwrap_or_default();
     let store = shell_quote(&folder.store().display().to_string());
     let path = shell_quote(&folder.path.display().to_string());
     let on_store = |arguments: &str| format!("{program} --store {store} {arguments}");
     vec![
         (
             "Kill it in the middle of its work; the runs resume where they were:",
-            format!("kill -9 {}; {program} demo {path}", std::process::id()),
+            format!("kill -9 {}; {program} demo {path}{port}", std::process::id()),
         ),
         ("Look at the seven iterations that failed:", on_store("iterations orders each --failed")),
         ("Retry what failed, and only that, as a new run:", on_store("retry orders --trusted")),
