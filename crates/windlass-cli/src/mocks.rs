@@ -7,7 +7,9 @@ use windlass_agents::{AGENT_FILES, AGENT_MODEL, AGENT_TOOL};
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture, Tools};
 use windlass_syntax::{Severity, SourceText};
-use windlass_testing::mock::{MockFile, MockFileFormat, MockService, StepAnswer, StepCall, StepMocks, StepResult};
+use windlass_testing::mock::{
+    MockFile, MockFileFormat, MockService, MockableCall, MockedResult, StepAnswer, StepMocks,
+};
 use windlass_tools::{HttpOptions, HttpTool, MockedResponse};
 use windlass_value::Value;
 
@@ -125,7 +127,7 @@ impl Tool for MockedTool {
         if [AGENT_MODEL.name, AGENT_FILES.name].contains(&&*call.tool) || call.is_continuation {
             return self.inner.call(call);
         }
-        match self.mocks.steps.answer(&step_call(&call)) {
+        match self.mocks.steps.answer(&mockable_call(&call)) {
             Some(answer) => self.respond(call, answer),
             None if self.mocks.steps.is_strict() => {
                 let outcome = TaskOutcome::failure(unmatched(&call));
@@ -136,7 +138,7 @@ impl Tool for MockedTool {
     }
 
     fn runs_remotely(&self, call: &ToolCall) -> bool {
-        self.mocks.steps.would_call(&step_call(call)) && self.inner.runs_remotely(call)
+        self.mocks.steps.would_call(&mockable_call(call)) && self.inner.runs_remotely(call)
     }
 }
 
@@ -148,7 +150,7 @@ impl MockedTool {
             let mut cancelled = call.cancelled.clone();
             let wait = async {
                 match answer.result {
-                    StepResult::Hang => std::future::pending().await,
+                    MockedResult::Hang => std::future::pending().await,
                     _ if skips_delay => {}
                     _ => tokio::time::sleep(delay).await,
                 }
@@ -164,16 +166,16 @@ impl MockedTool {
     }
 }
 
-fn outcome(http: &HttpTool, call: ToolCall, result: StepResult) -> TaskOutcome {
+fn outcome(http: &HttpTool, call: ToolCall, result: MockedResult) -> TaskOutcome {
     match result {
-        StepResult::Output { output, error } => {
+        MockedResult::Output { output, error } => {
             let error = error.map(|error| ErrorInfo::new(error.code, error.kind, error.message).replied());
             TaskOutcome { error, ..TaskOutcome::success(tool_output(&call, output)) }
         }
-        StepResult::Response { status, headers, body } => {
+        MockedResult::Response { status, headers, body } => {
             http.mocked_outcome(call, MockedResponse { status, headers, body })
         }
-        StepResult::Broken | StepResult::Hang => HttpTool::mocked_break(&call),
+        MockedResult::Broken | MockedResult::Hang => HttpTool::mocked_break(&call),
     }
 }
 
@@ -186,9 +188,9 @@ fn tool_output(call: &ToolCall, output: Value) -> Value {
 }
 
 /// Returns the call as rules see it. A tool that an agent calls has its own name.
-fn step_call(call: &ToolCall) -> StepCall<'_> {
+fn mockable_call(call: &ToolCall) -> MockableCall<'_> {
     let own = call.input.get("tool").and_then(Value::as_str).filter(|_| &*call.tool == AGENT_TOOL.name);
-    StepCall {
+    MockableCall {
         definition: &call.definition.name,
         path: &call.path,
         tool: own.unwrap_or(&call.tool),
@@ -198,7 +200,7 @@ fn step_call(call: &ToolCall) -> StepCall<'_> {
 }
 
 fn unmatched(call: &ToolCall) -> ErrorInfo {
-    let StepCall { path, tool, attempt, .. } = step_call(call);
+    let MockableCall { path, tool, attempt, .. } = mockable_call(call);
     let message = format!("no rule of the mock file matches step `{path}`, tool `{tool}`, attempt {attempt}");
     ErrorInfo::new("MockUnmatched", "input", message).hint("add a rule for it, or `otherwise: call` to call the tool")
 }

@@ -43,7 +43,7 @@ use std::sync::atomic::Ordering;
 pub use answers::MockError;
 pub use file::{MockFile, MockFileFormat, UnmatchedSteps};
 pub use schema::schema;
-pub use steps::{StepAnswer, StepCall, StepMocks, StepResult};
+pub use steps::{MockableCall, MockedResult, StepAnswer, StepMocks};
 
 use listener::HttpListener;
 use log::ModelLog;

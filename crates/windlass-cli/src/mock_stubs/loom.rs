@@ -6,7 +6,7 @@ use windlass_value::{Map, Value};
 
 use super::Stub;
 use super::reads::{ReadPlace, each_text, function_reads};
-use super::shape::{Key, Shape};
+use super::shape::{ReadShape, ShapeKey};
 
 /// Types that call nothing outside of the run.
 const LOCAL_TYPES: [&str; 32] = [
@@ -53,7 +53,7 @@ struct FoundAction<'a> {
 }
 
 /// A place in the result of a call.
-type ResultPlace = (String, Vec<Key>);
+type ResultPlace = (String, Vec<ShapeKey>);
 
 struct Inference<'a> {
     actions: Vec<FoundAction<'a>>,
@@ -61,7 +61,7 @@ struct Inference<'a> {
     bodies: BTreeMap<String, ResultPlace>,
     /// Where the items of a loop or a data action come from.
     items: BTreeMap<String, ResultPlace>,
-    shapes: BTreeMap<String, Shape>,
+    shapes: BTreeMap<String, ReadShape>,
 }
 
 pub(super) fn stubs(tree: &Value) -> Vec<Stub> {
@@ -138,7 +138,7 @@ impl Inference<'_> {
     fn find_sources(&mut self) {
         let calls = self.actions.iter().filter(|action| Inference::is_call(action)).map(|action| action.name.clone());
         for name in calls.collect::<Vec<_>>() {
-            self.bodies.insert(name.to_lowercase(), (name.clone(), vec![Key::Field("body".to_owned())]));
+            self.bodies.insert(name.to_lowercase(), (name.clone(), vec![ShapeKey::Field("body".to_owned())]));
         }
         let mut schemas = Vec::new();
         for action in &self.actions {
@@ -158,7 +158,7 @@ impl Inference<'_> {
                     if action.kind == "query" {
                         self.bodies.insert(name.clone(), (call.clone(), path.clone()));
                     }
-                    path.push(Key::Element);
+                    path.push(ShapeKey::Element);
                     self.shapes.entry(call.clone()).or_default().at(&path);
                     self.items.insert(name, (call, path));
                 }
@@ -179,14 +179,14 @@ impl Inference<'_> {
 
     fn place(&self, read: &ReadPlace, around: Option<&str>) -> Option<ResultPlace> {
         let argument = read.argument.as_ref().map(|name| name.to_lowercase());
-        let (base, rest): (&ResultPlace, &[Key]) = match read.head.as_str() {
+        let (base, rest): (&ResultPlace, &[ShapeKey]) = match read.head.as_str() {
             "body" => (self.bodies.get(&argument?)?, &read.path),
             "outputs" | "actions" => {
                 let mut rest = read.path.as_slice();
-                if read.head == "actions" && rest.first() == Some(&Key::Field("outputs".to_owned())) {
+                if read.head == "actions" && rest.first() == Some(&ShapeKey::Field("outputs".to_owned())) {
                     rest = &rest[1..];
                 }
-                let is_body = rest.first() == Some(&Key::Field("body".to_owned()));
+                let is_body = rest.first() == Some(&ShapeKey::Field("body".to_owned()));
                 (self.bodies.get(&argument?)?, if is_body { &rest[1..] } else { return None })
             }
             "items" => (self.items.get(&argument?)?, &read.path),
@@ -225,7 +225,7 @@ impl Inference<'_> {
     }
 
     fn stubs(&self) -> Vec<Stub> {
-        let empty = Shape::default();
+        let empty = ReadShape::default();
         let calls = self.actions.iter().filter(|action| Inference::is_call(action));
         let stub = |action: &FoundAction<'_>| {
             let body = self.shapes.get(&action.name).and_then(|shape| shape.get("body")).unwrap_or(&empty);

@@ -21,6 +21,12 @@ struct Stub {
     answer: (&'static str, Value),
 }
 
+/// Finds the calls of a parsed definition and the shapes of their results.
+type Infer = fn(&Value) -> Vec<Stub>;
+
+/// How each dialect's definitions are read.
+const INFERENCES: [(&str, Infer); 3] = [("loom", loom::stubs), ("noetl", noetl::stubs), ("zenflow", zenflow::stubs)];
+
 /// Returns the text of a mock file for a definition, which may have problems as long as it can be parsed.
 pub(crate) fn for_definition(
     source: &SourceText,
@@ -30,11 +36,8 @@ pub(crate) fn for_definition(
     let parsed = ParsedSource::new(source, limits);
     let dialect = registry().choose(&parsed, dialect)?.name();
     let tree = tree(&parsed)?;
-    let stubs = match dialect {
-        "noetl" => noetl::stubs(&tree),
-        "zenflow" => zenflow::stubs(&tree),
-        _ => loom::stubs(&tree),
-    };
+    let infer = INFERENCES.iter().find(|(name, _)| *name == dialect).map_or(loom::stubs as Infer, |(_, infer)| *infer);
+    let stubs = infer(&tree);
     Ok(render(source, &stubs))
 }
 

@@ -6,7 +6,7 @@ use windlass_value::{Map, Value};
 
 use super::Stub;
 use super::reads::{ReadPlace, each_text, name_reads};
-use super::shape::{Key, Shape};
+use super::shape::{ReadShape, ShapeKey};
 
 /// Tools that call nothing outside of the run, or another definition whose own calls are mocked.
 const LOCAL_KINDS: [&str; 6] = ["noop", "approval", "artifact", "playbook", "workbook", ""];
@@ -25,7 +25,7 @@ pub(super) fn stubs(tree: &Value) -> Vec<Stub> {
     let steps = tree.get("workflow").and_then(Value::as_list).unwrap_or_default();
     let mut tasks = Vec::new();
     steps.iter().for_each(|step| collect(step, &mut tasks));
-    let mut shapes: Vec<Shape> = tasks.iter().map(|_| Shape::default()).collect();
+    let mut shapes: Vec<ReadShape> = tasks.iter().map(|_| ReadShape::default()).collect();
     let items = loop_items(steps, &tasks, &mut shapes);
     for (index, task) in tasks.iter().enumerate() {
         let mut reads = Vec::new();
@@ -75,12 +75,12 @@ fn collect<'a>(step: &'a Value, found: &mut Vec<FoundTask<'a>>) {
 }
 
 /// The items of loops, by the name of the iterator.
-struct LoopItems(BTreeMap<String, (usize, Vec<Key>)>);
+struct LoopSources(BTreeMap<String, (usize, Vec<ShapeKey>)>);
 
-impl LoopItems {
-    fn place(&self, read: &ReadPlace) -> Option<(usize, Vec<Key>)> {
+impl LoopSources {
+    fn place(&self, read: &ReadPlace) -> Option<(usize, Vec<ShapeKey>)> {
         let (name, rest) = match (read.head.as_str(), read.path.first()) {
-            ("iter", Some(Key::Field(name))) => (name.as_str(), &read.path[1..]),
+            ("iter", Some(ShapeKey::Field(name))) => (name.as_str(), &read.path[1..]),
             (name, _) => (name, read.path.as_slice()),
         };
         let (task, path) = self.0.get(name)?;
@@ -89,32 +89,32 @@ impl LoopItems {
 }
 
 /// Finds loops over results of calls.
-fn loop_items(steps: &[Value], tasks: &[FoundTask<'_>], shapes: &mut [Shape]) -> LoopItems {
+fn loop_items(steps: &[Value], tasks: &[FoundTask<'_>], shapes: &mut [ReadShape]) -> LoopSources {
     let mut items = BTreeMap::new();
     for looping in steps.iter().filter_map(|step| step.get("loop")) {
         let text = |names: [&str; 2]| names.iter().find_map(|name| looping.get(name)?.as_str());
         let (Some(source), Some(name)) = (text(["in", "collection"]), text(["iterator", "element"])) else { continue };
         for read in name_reads(source) {
             let Some((task, mut path)) = step_place(&read, tasks) else { continue };
-            path.push(Key::Element);
+            path.push(ShapeKey::Element);
             shapes[task].at(&path);
             items.insert(name.to_owned(), (task, path));
         }
     }
-    LoopItems(items)
+    LoopSources(items)
 }
 
 /// Returns the place that a name means inside of a task: its own result, or that of the task before.
-fn own_place(read: &ReadPlace, index: usize, task: &FoundTask<'_>) -> Option<(usize, Vec<Key>)> {
+fn own_place(read: &ReadPlace, index: usize, task: &FoundTask<'_>) -> Option<(usize, Vec<ShapeKey>)> {
     let strip = |parts: &[&str]| {
-        let matches = parts.iter().zip(&read.path).all(|(part, key)| *key == Key::Field((*part).to_owned()));
+        let matches = parts.iter().zip(&read.path).all(|(part, key)| *key == ShapeKey::Field((*part).to_owned()));
         (matches && read.path.len() >= parts.len()).then(|| read.path[parts.len()..].to_vec())
     };
     match read.head.as_str() {
         "outcome" => strip(&["result"]).map(|path| (index, path)),
         "output" => Some((index, read.path.clone())),
         "response" => {
-            let body = std::iter::once(Key::Field("data".to_owned()));
+            let body = std::iter::once(ShapeKey::Field("data".to_owned()));
             Some((index, body.chain(read.path.iter().cloned()).collect()))
         }
         "_prev" => task.previous.map(|previous| (previous, read.path.clone())),
@@ -123,7 +123,7 @@ fn own_place(read: &ReadPlace, index: usize, task: &FoundTask<'_>) -> Option<(us
 }
 
 /// Returns the place that the name of a step or the label of a task means.
-fn step_place(read: &ReadPlace, tasks: &[FoundTask<'_>]) -> Option<(usize, Vec<Key>)> {
+fn step_place(read: &ReadPlace, tasks: &[FoundTask<'_>]) -> Option<(usize, Vec<ShapeKey>)> {
     let is_label = |task: &&FoundTask<'_>| task.label.as_ref() == Some(&read.head);
     let by_label = tasks.iter().position(|task| is_label(&task));
     // A step's result is that of its last task.
@@ -131,7 +131,7 @@ fn step_place(read: &ReadPlace, tasks: &[FoundTask<'_>]) -> Option<(usize, Vec<K
     Some((index, read.path.clone()))
 }
 
-fn add(place: Option<(usize, Vec<Key>)>, read: &ReadPlace, shapes: &mut [Shape]) {
+fn add(place: Option<(usize, Vec<ShapeKey>)>, read: &ReadPlace, shapes: &mut [ReadShape]) {
     let Some((index, path)) = place.filter(|(_, path)| !path.is_empty()) else { return };
     let part = shapes[index].at(&path);
     if let Some(value) = &read.compared {
@@ -140,16 +140,16 @@ fn add(place: Option<(usize, Vec<Key>)>, read: &ReadPlace, shapes: &mut [Shape])
 }
 
 /// Adds the lists that the policies of the retry form collect.
-fn add_collected(step: &Value, shape: &mut Shape) {
+fn add_collected(step: &Value, shape: &mut ReadShape) {
     for policy in step.get("retry").and_then(Value::as_list).unwrap_or_default() {
         let path = policy.get("then").and_then(|then| then.get("collect")).and_then(|collect| collect.get("path"));
         let Some(path) = path.and_then(Value::as_str) else { continue };
-        let fields = ["data"].into_iter().chain(path.split('.')).map(|name| Key::Field(name.to_owned()));
-        shape.at(&fields.chain([Key::Element]).collect::<Vec<_>>());
+        let fields = ["data"].into_iter().chain(path.split('.')).map(|name| ShapeKey::Field(name.to_owned()));
+        shape.at(&fields.chain([ShapeKey::Element]).collect::<Vec<_>>());
     }
 }
 
-fn stub(task: &FoundTask<'_>, shape: &Shape, tasks: &[FoundTask<'_>]) -> Stub {
+fn stub(task: &FoundTask<'_>, shape: &ReadShape, tasks: &[FoundTask<'_>]) -> Stub {
     let empty = || Value::map(Map::new());
     let answer = match task.kind.as_str() {
         "http" => {

@@ -2,7 +2,7 @@
 
 use windlass_value::{Value, parse_json};
 
-use super::shape::Key;
+use super::shape::ShapeKey;
 
 /// One place that an expression reads.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(super) struct ReadPlace {
     pub head: String,
     /// The literal argument of the function.
     pub argument: Option<String>,
-    pub path: Vec<Key>,
+    pub path: Vec<ShapeKey>,
     /// A literal that the value is compared with.
     pub compared: Option<Value>,
     /// A literal that the text is searched for.
@@ -22,13 +22,15 @@ pub(super) struct ReadPlace {
 
 /// Returns the reads of functions such as `body('x')?['a']` in a text of a Logic Apps definition.
 pub(super) fn function_reads(text: &str) -> Vec<ReadPlace> {
+    let is_whole = text.starts_with('@') && !text.starts_with("@{") && !text.starts_with("@@");
+    let expressions = if is_whole { vec![&text[1..]] } else { embedded(text, "@{", "}") };
+    expressions.into_iter().flat_map(|expression| calls(expression, is_whole)).collect()
+}
+
+fn calls(expression: &str, is_alone: bool) -> Vec<ReadPlace> {
     let mut found = Vec::new();
-    if !text.starts_with('@') && !text.contains("@{") {
-        return found;
-    }
-    for (start, name) in names(text) {
-        let after = &text[start + name.len()..];
-        let Some(inside) = after.strip_prefix('(') else { continue };
+    for (start, name) in names(expression) {
+        let Some(inside) = expression[start + name.len()..].strip_prefix('(') else { continue };
         let (argument, rest) = match inside.strip_prefix(')') {
             Some(rest) => (None, rest),
             None => match literal_argument(inside) {
@@ -37,9 +39,10 @@ pub(super) fn function_reads(text: &str) -> Vec<ReadPlace> {
             },
         };
         let (path, rest) = path(rest);
-        let is_compared = text[..start].trim_end().to_lowercase().ends_with("equals(");
+        let before = expression[..start].trim();
+        let is_compared = before.to_lowercase().ends_with("equals(");
         let compared = rest.trim_start().strip_prefix(',').filter(|_| is_compared).and_then(literal);
-        let is_whole = text[..start].trim() == "@" && rest.trim().is_empty();
+        let is_whole = is_alone && before.is_empty() && rest.trim().is_empty();
         found.push(ReadPlace { head: name.to_lowercase(), argument, path, compared, contains: None, is_whole });
     }
     found
@@ -47,26 +50,32 @@ pub(super) fn function_reads(text: &str) -> Vec<ReadPlace> {
 
 /// Returns the reads of names such as `fetch.data.items` in templates and other expressions.
 pub(super) fn name_reads(text: &str) -> Vec<ReadPlace> {
+    let expressions = match text.contains("{{") || text.contains("{%") {
+        true => [embedded(text, "{{", "}}"), embedded(text, "{%", "%}")].concat(),
+        false => vec![text],
+    };
+    expressions.into_iter().flat_map(paths).collect()
+}
+
+fn paths(expression: &str) -> Vec<ReadPlace> {
     let mut found = Vec::new();
-    for (start, name) in names(text) {
-        let (mut path, rest) = path(&text[start + name.len()..]);
+    for (start, name) in names(expression) {
+        let (mut path, rest) = path(&expression[start + name.len()..]);
         let compared = rest.trim_start().strip_prefix("==").and_then(literal);
-        let called = rest.starts_with('(').then(|| path.pop()).flatten();
-        let contains = match called {
-            Some(Key::Field(method)) if method == "contains" => literal(&rest[1..]).and_then(|value| {
-                let text = value.as_str().map(str::to_owned);
-                text
-            }),
-            _ => None,
-        };
-        let trimmed = text.trim();
-        let inside = trimmed.strip_prefix("{{").and_then(|inner| inner.strip_suffix("}}")).unwrap_or(trimmed).trim();
-        let is_whole = !inside.is_empty()
-            && text[start..].starts_with(inside)
-            && rest.trim().trim_end_matches('}').trim().is_empty();
+        let method = rest.starts_with('(').then(|| path.pop()).flatten();
+        let is_search = method == Some(ShapeKey::Field("contains".to_owned()));
+        let searched = rest.strip_prefix('(').filter(|_| is_search).and_then(literal);
+        let contains = searched.as_ref().and_then(Value::as_str).map(str::to_owned);
+        let is_whole = start == 0 && rest.is_empty();
         found.push(ReadPlace { head: name.to_owned(), argument: None, path, compared, contains, is_whole });
     }
     found
+}
+
+/// Returns the expressions between these marks.
+fn embedded<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
+    let parts = text.split(open).skip(1);
+    parts.filter_map(|part| part.split_once(close)).map(|(expression, _)| expression.trim()).collect()
 }
 
 /// Returns the names of a text that do not follow another name or a dot, with their positions, outside of quotes.
@@ -105,7 +114,7 @@ fn literal_argument(text: &str) -> Option<(String, &str)> {
 }
 
 /// Parses `.a`, `?.a`, `['a']`, `?['a']`, `[0]` as often as they occur.
-fn path(text: &str) -> (Vec<Key>, &str) {
+fn path(text: &str) -> (Vec<ShapeKey>, &str) {
     let (mut path, mut rest) = (Vec::new(), text);
     loop {
         let next = rest.strip_prefix('?').unwrap_or(rest);
@@ -114,8 +123,8 @@ fn path(text: &str) -> (Vec<Key>, &str) {
             let inside = inside.trim();
             let quoted = inside.trim_matches(['\'', '"']);
             match (quoted.len() < inside.len(), inside.parse::<i64>()) {
-                (true, _) => path.push(Key::Field(quoted.to_owned())),
-                (false, Ok(_)) => path.push(Key::Element),
+                (true, _) => path.push(ShapeKey::Field(quoted.to_owned())),
+                (false, Ok(_)) => path.push(ShapeKey::Element),
                 (false, Err(_)) => return (path, rest),
             }
             rest = after;
@@ -125,8 +134,8 @@ fn path(text: &str) -> (Vec<Key>, &str) {
         let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-').unwrap_or(after.len());
         match &after[..end] {
             "" => return (path, rest),
-            number if number.parse::<u64>().is_ok() => path.push(Key::Element),
-            name => path.push(Key::Field(name.to_owned())),
+            number if number.parse::<u64>().is_ok() => path.push(ShapeKey::Element),
+            name => path.push(ShapeKey::Field(name.to_owned())),
         }
         rest = &after[end..];
     }

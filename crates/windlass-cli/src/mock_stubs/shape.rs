@@ -4,7 +4,7 @@ use windlass_value::{Map, Value};
 
 /// A step on the way into a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum ShapeKey {
     Field(String),
     /// An element of a list.
     Element,
@@ -12,9 +12,9 @@ pub(super) enum Key {
 
 /// The parts of a value that are read.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shape {
-    fields: Vec<(String, Shape)>,
-    element: Option<Box<Shape>>,
+pub(super) struct ReadShape {
+    fields: Vec<(String, ReadShape)>,
+    element: Option<Box<ReadShape>>,
     /// A value that is known to be useful: one that a condition compares with.
     sample: Option<Value>,
 }
@@ -22,15 +22,15 @@ pub(super) struct Shape {
 /// Maximum depth of a sample: a schema may refer to itself.
 const MAX_DEPTH: usize = 12;
 
-impl Shape {
+impl ReadShape {
     /// Returns the part at this place, and creates it.
-    pub(super) fn at(&mut self, path: &[Key]) -> &mut Shape {
+    pub(super) fn at(&mut self, path: &[ShapeKey]) -> &mut ReadShape {
         let Some((first, rest)) = path.split_first() else { return self };
         let inner = match first {
-            Key::Element => self.element.get_or_insert_default().as_mut(),
-            Key::Field(name) => {
+            ShapeKey::Element => self.element.get_or_insert_default().as_mut(),
+            ShapeKey::Field(name) => {
                 let index = self.fields.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
-                    self.fields.push((name.clone(), Shape::default()));
+                    self.fields.push((name.clone(), ReadShape::default()));
                     self.fields.len() - 1
                 });
                 &mut self.fields[index].1
@@ -40,7 +40,7 @@ impl Shape {
     }
 
     /// Returns the part at this place, if anything reads it.
-    pub(super) fn get(&self, name: &str) -> Option<&Shape> {
+    pub(super) fn get(&self, name: &str) -> Option<&ReadShape> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, shape)| shape)
     }
 
@@ -66,7 +66,7 @@ impl Shape {
         match kind.and_then(Value::as_str) {
             Some("array") => {
                 let items = schema.get("items").cloned().unwrap_or_default();
-                self.at(&[Key::Element]).add_schema(&items, depth + 1);
+                self.at(&[ShapeKey::Element]).add_schema(&items, depth + 1);
             }
             Some("integer" | "number") => self.set_sample(Value::Int(1)),
             Some("boolean") => self.set_sample(Value::Bool(true)),
@@ -75,7 +75,7 @@ impl Shape {
             _ => {}
         }
         for (name, part) in schema.get("properties").and_then(Value::as_map).into_iter().flat_map(Map::iter) {
-            self.at(&[Key::Field(name.to_string())]).add_schema(part, depth + 1);
+            self.at(&[ShapeKey::Field(name.to_string())]).add_schema(part, depth + 1);
         }
     }
 

@@ -6,12 +6,12 @@ use windlass_value::{Map, Value};
 
 use super::Stub;
 use super::reads::{each_text, name_reads};
-use super::shape::{Key, Shape};
+use super::shape::{ReadShape, ShapeKey};
 
 /// What conditions and later steps read of a step.
 #[derive(Default)]
 struct StepReads {
-    result: Shape,
+    result: ReadShape,
     /// A text that a condition searches the reply for.
     contains: Option<String>,
 }
@@ -27,7 +27,7 @@ pub(super) fn stubs(tree: &Value) -> Vec<Stub> {
 
 fn collect_reads(text: &str, reads: &mut BTreeMap<String, StepReads>) {
     for read in name_reads(text).into_iter().filter(|read| read.head == "steps") {
-        let [Key::Field(step), Key::Field(part), rest @ ..] = read.path.as_slice() else { continue };
+        let [ShapeKey::Field(step), ShapeKey::Field(part), rest @ ..] = read.path.as_slice() else { continue };
         let known = reads.entry(step.clone()).or_default();
         match part.as_str() {
             "result" => {

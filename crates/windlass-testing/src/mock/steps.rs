@@ -19,7 +19,7 @@ pub struct StepMocks {
 }
 
 /// A call that a step makes.
-pub struct StepCall<'a> {
+pub struct MockableCall<'a> {
     pub definition: &'a str,
     /// The path of the task.
     pub path: &'a str,
@@ -30,14 +30,14 @@ pub struct StepCall<'a> {
 
 /// The answer to a step's call.
 pub struct StepAnswer {
-    pub result: StepResult,
+    pub result: MockedResult,
     pub delay: Duration,
     /// The rule that answered: `rule 2, answer 1`.
     pub by: String,
 }
 
 /// The result of a mocked call.
-pub enum StepResult {
+pub enum MockedResult {
     /// The result as the tool would return it.
     Output { output: Value, error: Option<MockError> },
     /// An HTTP response, from which the tool's result is derived.
@@ -63,14 +63,14 @@ impl StepMocks {
     }
 
     /// Returns true if no rule has a condition that this call matches, so that its tool is called. Nothing is counted.
-    pub fn would_call(&self, call: &StepCall<'_>) -> bool {
+    pub fn would_call(&self, call: &MockableCall<'_>) -> bool {
         let request = CalledRequest::from_call(call);
         let mut rules = self.file.rules.iter().filter(|rule| rule.targets.steps);
         !self.is_strict() && !rules.any(|rule| call.matches(&rule.when, request.as_ref()))
     }
 
     /// Returns the answer of the first matching rule.
-    pub fn answer(&self, call: &StepCall<'_>) -> Option<StepAnswer> {
+    pub fn answer(&self, call: &MockableCall<'_>) -> Option<StepAnswer> {
         let request = CalledRequest::from_call(call);
         let rules = self.file.rules.iter().enumerate().filter(|(_, rule)| rule.targets.steps);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +89,7 @@ impl StepMocks {
     }
 }
 
-impl StepCall<'_> {
+impl MockableCall<'_> {
     fn matches(&self, when: &MockCondition, request: Option<&CalledRequest>) -> bool {
         let is =
             |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| matches_glob(wanted, found));
@@ -115,7 +115,7 @@ struct CalledRequest {
 }
 
 impl CalledRequest {
-    fn from_call(call: &StepCall<'_>) -> Option<CalledRequest> {
+    fn from_call(call: &MockableCall<'_>) -> Option<CalledRequest> {
         let text = |names: &[&str]| names.iter().find_map(|name| call.input.get(name)?.as_str());
         let whole = text(&["uri", "url", "endpoint"])?;
         let (url, query) = whole.split_once('?').unwrap_or((whole, ""));
@@ -141,14 +141,14 @@ impl CalledRequest {
     }
 }
 
-fn step_result(answer: &MockAnswer) -> StepResult {
+fn step_result(answer: &MockAnswer) -> MockedResult {
     match answer.fault {
-        Some(MockFault::Hang) => return StepResult::Hang,
-        Some(MockFault::Truncated | MockFault::Malformed) => return StepResult::Broken,
+        Some(MockFault::Hang) => return MockedResult::Hang,
+        Some(MockFault::Truncated | MockFault::Malformed) => return MockedResult::Broken,
         None => {}
     }
     if answer.is_step_result() {
-        return StepResult::Output { output: answer.output.clone().unwrap_or_default(), error: answer.error.clone() };
+        return MockedResult::Output { output: answer.output.clone().unwrap_or_default(), error: answer.error.clone() };
     }
     let text = |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let mut headers: Vec<(String, String)> =
@@ -156,7 +156,7 @@ fn step_result(answer: &MockAnswer) -> StepResult {
     if let Some(seconds) = answer.retry_after {
         headers.push(("retry-after".to_owned(), seconds.to_string()));
     }
-    StepResult::Response {
+    MockedResult::Response {
         status: answer.status.map_or(200, |status| status.as_u16()),
         headers,
         body: answer.body.clone().unwrap_or_default(),
