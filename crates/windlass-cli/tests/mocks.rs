@@ -224,7 +224,10 @@ fn stubs_let_a_definition_run() {
         ("orders.json", &[r#"step: "list""#, r#"{"orders":[{"id":1}]}"#, r#"step: "pay""#, "# http POST"][..]),
         ("polling.json", &[r#"step: "checkStatus""#, r#"{"status":"complete"}"#]),
         ("pages.json", &[r#""nextPageUrl":null"#]),
-        ("medications.yaml", &[r#"step: "fetch_medications""#, r#""hasMore":true"#, r#""data":["#, "# postgres"]),
+        (
+            "medications.yaml",
+            &[r#"step: "fetch_medications.sink""#, r#"step: "fetch_medications""#, r#""hasMore":false"#, r#""data":["#],
+        ),
         ("review.yaml", &[r#"step: "dev_cycle.judge""#, r#""done":true"#, r#"text: "LGTM""#]),
     ] {
         let mocks = format!("{file}.mocks.yaml");

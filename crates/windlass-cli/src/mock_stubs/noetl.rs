@@ -57,8 +57,17 @@ fn collect<'a>(step: &'a Value, found: &mut Vec<FoundTask<'a>>) {
     };
     let kind = |tool: &'a Value| tool.get("kind").and_then(Value::as_str).unwrap_or_default();
     match step.get("tool") {
-        // The retry form: the fields of the tool are those of the step.
-        Some(Value::Str(kind)) => push(None, kind, step, false),
+        // The retry form: the fields of the tool are those of the step. Its sinks come first, because the step's name
+        // matches them too.
+        Some(Value::Str(kind)) => {
+            let policies = step.get("retry").and_then(Value::as_list).unwrap_or_default();
+            let of_policies = policies.iter().filter_map(|policy| policy.get("then")?.get("sink"));
+            let sink = step.get("sink").into_iter().chain(of_policies).next();
+            if let Some((sink, kind)) = sink.and_then(|sink| Some((sink, sink.get("tool")?.as_str()?))) {
+                push(Some("sink".to_owned()), kind, sink, false);
+            }
+            push(None, kind, step, false);
+        }
         Some(tool @ Value::Map(_)) if tool.get("kind").is_some() => push(None, kind(tool), tool, false),
         Some(Value::List(tasks)) => {
             for (index, task) in tasks.iter().enumerate() {

@@ -87,7 +87,11 @@ impl ReadShape {
         if let Some(element) = &self.element {
             return Value::list(vec![element.sample(name.trim_end_matches('s'))]);
         }
-        self.sample.clone().unwrap_or_else(|| sample_by_name(name))
+        // A page that is compared with true still has to be the last one.
+        match &self.sample {
+            Some(value) if !ends_pages(name) => value.clone(),
+            _ => sample_by_name(name),
+        }
     }
 }
 
@@ -102,12 +106,17 @@ fn schema_text(schema: &Value) -> Value {
     }
 }
 
+/// Returns true for the names of flags that there are more pages.
+fn ends_pages(name: &str) -> bool {
+    name.to_lowercase().contains("more")
+}
+
 /// A sample that ends pages and satisfies most conditions.
 fn sample_by_name(name: &str) -> Value {
     let name = name.to_lowercase().replace(['_', '-'], "");
     let is_one_of = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     let starts = |parts: &[&str]| parts.iter().any(|part| name.starts_with(part));
-    if name.contains("more") {
+    if ends_pages(&name) {
         return Value::Bool(false);
     }
     if name.contains("next") {
@@ -119,8 +128,8 @@ fn sample_by_name(name: &str) -> Value {
     if is_one_of(&["url", "uri", "link", "href"]) {
         return "https://example.com".into();
     }
-    if ["id", "n", "page", "size", "index", "number", "version", "value"].contains(&&*name)
-        || is_one_of(&["count", "total", "amount", "price", "score", "percent"])
+    if ["id", "n", "page", "index", "number", "version", "value"].contains(&&*name)
+        || is_one_of(&["count", "total", "amount", "price", "score", "percent", "size", "offset", "limit"])
     {
         return Value::Int(1);
     }
