@@ -68,7 +68,7 @@ pub const AGENT_MODEL: ToolInfo = ToolInfo {
         ("http", "the service refused: its status is the code"),
         ("connection", "no reply, or the connection was lost before its end"),
         ("timeout", "no complete reply in time"),
-        ("model", "ContextTooLong, Refused, BadModelReply, ScriptUnmatched"),
+        ("model", "ContextTooLong, Refused, BadModelReply, MockUnmatched"),
         ("input", "there is no such model, or the request is not valid for it"),
     ],
 };

@@ -18,7 +18,7 @@ use support::models::{ASK, BOTH, KEY, options, turn, turn_call, variables};
 use support::{class, debug_text, error, part};
 
 fn service(script: &str) -> MockService {
-    TestService::from_script(script).unwrap_or_else(|problem| panic!("{problem}"))
+    TestService::from_mocks(script).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 /// Calls in all four ways; all outcomes must be equal, except for ids that the service generates.
@@ -44,7 +44,7 @@ fn outcome_text(outcome: &TaskOutcome) -> String {
 #[tokio::test]
 async fn answers_are_the_same_in_both_protocols() {
     let service = service(
-        r#"{"model": [
+        r#"{"mocks": [
             {"when": {"contains": "hello"}, "text": "Good morning, dear “reader”.",
              "usage": {"input_tokens": 100, "output_tokens": 20, "cache_read_tokens": 60, "cache_write_tokens": 10}},
             {"when": {"contains": "tools"}, "text": "both", "calls": [
@@ -89,7 +89,7 @@ async fn answers_are_the_same_in_both_protocols() {
 #[tokio::test]
 async fn reasoning_is_counted_and_tokens_have_their_price() {
     let service = service(
-        r#"{"model": [{"text": "x", "usage": {"input_tokens": 1000, "output_tokens": 500, "reasoning_tokens": 400, "cache_read_tokens": 600}}]}"#,
+        r#"{"mocks": [{"text": "x", "usage": {"input_tokens": 1000, "output_tokens": 500, "reasoning_tokens": 400, "cache_read_tokens": 600}}]}"#,
     );
     let ask = |options: ChatOptions, price: &str| {
         let input = ASK.replace("\"turn\": 1", &format!("\"turn\": 1, \"price\": {price}"));
@@ -110,7 +110,7 @@ async fn reasoning_is_counted_and_tokens_have_their_price() {
 #[tokio::test]
 async fn faults_are_errors_with_hints() {
     let service = service(
-        r#"{"model": [
+        r#"{"mocks": [
             {"when": {"contains": "slow down"}, "status": 429, "text": "calm", "retry_after": 3},
             {"when": {"contains": "overloaded"}, "status": 529},
             {"when": {"contains": "broken"}, "status": 500},
@@ -137,7 +137,7 @@ async fn faults_are_errors_with_hints() {
         ("gone", "404", "http", true, "no such model", "[models.test]"),
         ("long", "ContextTooLong", "model", true, "prompt is too long", "less to read"),
         ("large", "ContextTooLong", "model", true, "413", "less to read"),
-        ("an unexpected prompt", "ScriptUnmatched", "model", true, "turn 1, attempt 1", "add a rule"),
+        ("an unexpected prompt", "MockUnmatched", "model", true, "turn 1, attempt 1", "add a rule"),
     ] {
         let outcome = ask_in_all_ways(&service, &ASK.replace("hello", text)).await;
         assert_eq!(class(&outcome), (code, kind, replied), "{text}: {:?}", outcome.error);
@@ -156,7 +156,7 @@ async fn faults_are_errors_with_hints() {
 
 #[tokio::test]
 async fn a_model_that_hangs_is_given_up() {
-    let service = service(r#"{"model": [{"fault": "hang"}]}"#);
+    let service = service(r#"{"mocks": [{"fault": "hang"}]}"#);
     for protocol in BOTH {
         let hasty = ChatOptions { timeout: Duration::from_ms(50), ..options(&service.model_url(), protocol, true) };
         let outcome = turn(hasty, ASK).await;
@@ -175,7 +175,7 @@ async fn a_model_that_hangs_is_given_up() {
 #[tokio::test]
 async fn malformed_arguments_are_a_problem_not_an_error() {
     let service =
-        service(r#"{"model": [{"calls": [{"name": "read", "arguments": {"path": "x"}}], "fault": "malformed"}]}"#);
+        service(r#"{"mocks": [{"calls": [{"name": "read", "arguments": {"path": "x"}}], "fault": "malformed"}]}"#);
     for (protocol, stream, problem) in [
         (ModelProtocol::OpenAi, true, "not valid JSON at line 1"),
         (ModelProtocol::OpenAi, false, "not valid JSON at line 1"),
@@ -193,7 +193,7 @@ async fn malformed_arguments_are_a_problem_not_an_error() {
 #[tokio::test]
 async fn results_are_checked_by_their_schema() {
     let service = service(
-        r#"{"model": [
+        r#"{"mocks": [
             {"when": {"contains": "good"}, "calls": [{"name": "submit_result", "arguments": {"done": true, "score": 3}}]},
             {"when": {"contains": "other"}, "calls": [{"name": "read", "arguments": {"done": 5}}]},
             {"when": {"contains": "wrong"}, "calls": [{"name": "submit_result", "arguments": {"done": "yes", "score": 11, "extra": 1}}]},
@@ -220,9 +220,8 @@ async fn results_are_checked_by_their_schema() {
 
 #[tokio::test]
 async fn requests_carry_the_step_in_their_headers() {
-    let service = service(
-        r#"{"routes": [{"path": "/v1/messages", "replies": [{"status": 418, "body": "$echo"}]}], "model": [{"text": "x"}]}"#,
-    );
+    let service =
+        service(r#"{"mocks": [{"when": {"url": "/v1/messages"}, "status": 418, "body": "$echo"}, {"text": "x"}]}"#);
     let echo = CannedService::json(500, "{}").await;
     let mut settings = options(&echo.url, ModelProtocol::Anthropic, true);
     settings.services[0].headers = vec![
@@ -332,7 +331,7 @@ async fn the_model_name_selects_the_provider() {
         ("zzzzzz/x", &[], "there is no model provider `zzzzzz`; known are"),
         ("openai/", &[("OPENAI_API_KEY", "k")], "names a provider but no model"),
         ("", &[], "no model is named"),
-        ("scripted:no-such-file.json", &[], "the script no-such-file.json cannot be read"),
+        ("scripted:no-such-file.json", &[], "the mock file no-such-file.json cannot be read"),
         ("scripted:Cargo.toml", &[], "is not valid"),
     ];
     for (name, set, expected) in table {
@@ -373,7 +372,7 @@ async fn a_script_file_can_be_a_model() {
     let log = folder.join("log.jsonl");
     std::fs::write(
         &file,
-        "model:\n  - when: {step: 'loop.*.inner'}\n    replies:\n      - [{status: 503}, {text: first}]\n      - calls: [{name: read, arguments: {path: a}}]\n",
+        "mocks:\n  - when: {step: 'loop.*.inner'}\n    answers:\n      - [{status: 503}, {text: first}]\n      - calls: [{name: read, arguments: {path: a}}]\n    after_last: next\n",
     )
     .unwrap();
     let settings = ChatOptions {
@@ -392,7 +391,7 @@ async fn a_script_file_can_be_a_model() {
     assert_eq!(part(&ask(1, 2).await, "content"), r#""first""#);
     assert_eq!(part(&ask(1, 3).await, "content"), r#""first""#);
     assert_eq!(part(&ask(2, 1).await, "stop"), r#""tools""#);
-    assert_eq!(class(&ask(3, 1).await), ("ScriptUnmatched", "model", true));
+    assert_eq!(class(&ask(3, 1).await), ("MockUnmatched", "model", true));
     let lines: Vec<Value> =
         std::fs::read_to_string(&log).unwrap().lines().map(|line| parse_json(line).unwrap()).collect();
     let seen: Vec<String> = lines
@@ -404,11 +403,11 @@ async fn a_script_file_can_be_a_model() {
     assert_eq!(
         seen,
         [
-            r#""loop.0.inner" 1 1 1 503 "model rule 1, reply 1""#,
-            r#""loop.0.inner" 1 2 1 200 "model rule 1, reply 1""#,
-            r#""loop.0.inner" 1 3 1 200 "model rule 1, reply 1""#,
-            r#""loop.0.inner" 2 1 1 200 "model rule 1, reply 2""#,
-            r#""loop.0.inner" 3 1 1 500 "no model rule matches""#,
+            r#""loop.0.inner" 1 1 1 503 "rule 1, answer 1""#,
+            r#""loop.0.inner" 1 2 1 200 "rule 1, answer 1""#,
+            r#""loop.0.inner" 1 3 1 200 "rule 1, answer 1""#,
+            r#""loop.0.inner" 2 1 1 200 "rule 1, answer 2""#,
+            r#""loop.0.inner" 3 1 1 500 "no rule matches""#,
         ]
     );
     assert_eq!(
@@ -417,7 +416,7 @@ async fn a_script_file_can_be_a_model() {
     );
 
     for (name, content, message) in
-        [("none.json", None, "cannot be read"), ("bad.json", Some(r#"{"model": [{"rply": "x"}]}"#), "bad.json:1:13")]
+        [("none.json", None, "cannot be read"), ("bad.json", Some(r#"{"mocks": [{"rply": "x"}]}"#), "bad.json:1:13")]
     {
         let file = folder.join(name);
         if let Some(content) = content {
@@ -426,7 +425,7 @@ async fn a_script_file_can_be_a_model() {
         let settings =
             ChatOptions { default_model: Some(format!("scripted:{}", file.display())), ..ChatOptions::default() };
         let outcome = turn(settings, ASK).await;
-        assert_eq!(class(&outcome), ("BadScript", "input", false));
+        assert_eq!(class(&outcome), ("BadMockFile", "input", false));
         assert!(error(&outcome).message.contains(message), "{:?}", outcome.error);
     }
     std::fs::remove_dir_all(folder).unwrap();

@@ -12,7 +12,7 @@ use crate::args::{self, CoordinatorArg, PermissionArgs};
 use crate::config::CliSettings;
 use crate::failure::CliFailure;
 
-/// A model that follows a script.
+/// A model that a mock file answers for.
 const SCRIPTED: &str = "scripted:";
 
 /// Command-line options for the agents of a run.
@@ -75,6 +75,11 @@ impl AgentRunOptions {
         AgentRunOptions::from_args(&args.agents, &args.permissions)
     }
 
+    /// Options for the demo: agents have no work but to reply, in this folder.
+    pub(crate) fn for_demo(folder: &Path) -> AgentRunOptions {
+        AgentRunOptions { workdir: Some(folder.to_owned()), will_run: true, ..AgentRunOptions::default() }
+    }
+
     fn from_args(agents: &args::AgentArgs, permissions: &PermissionArgs) -> Result<AgentRunOptions, CliFailure> {
         let workdir = agents.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
         let workdir = workdir.canonicalize().map_err(|error| {
@@ -115,9 +120,9 @@ fn absolute_model(model: &str) -> Result<String, CliFailure> {
     let Some(file) = model.strip_prefix(SCRIPTED) else { return Ok(model.to_owned()) };
     match Path::new(file).canonicalize() {
         Ok(path) => Ok(format!("{SCRIPTED}{}", path.display())),
-        Err(error) => Err(CliFailure::usage(format!("the script {file} cannot be read: {error}"))
+        Err(error) => Err(CliFailure::usage(format!("the mock file {file} cannot be read: {error}"))
             .code("WND-2520")
-            .hint("--model scripted:FILE names a script of replies; docs/models.md shows one")),
+            .hint("--model scripted:FILE names a mock file with replies; docs/mocks.md has the format")),
     }
 }
 

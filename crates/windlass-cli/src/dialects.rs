@@ -85,6 +85,7 @@ pub(crate) fn context(settings: &CliSettings, agents: windlass_zenflow::ZenflowO
     let loom = windlass_loom::LoomOptions {
         tools: ["http", "model", "noop"].map(str::to_owned).to_vec(),
         activities: settings.activities.iter().map(loom_activity).collect(),
+        mocked_actions: settings.mocks.as_ref().map(|mocks| mocks.step_names()).unwrap_or_default(),
         ..Default::default()
     };
     let tools: Vec<String> = crate::tools::names().into_iter().map(str::to_owned).collect();

@@ -8,6 +8,7 @@ use windlass_dialect::InputWarning;
 use windlass_value::{Map, Value, parse_json};
 
 use crate::args;
+use crate::config::CliSettings;
 use crate::definition::is_stdin;
 use crate::dialects::registry;
 use crate::failure::{CliFailure, codes};
@@ -25,7 +26,12 @@ pub(crate) fn check_stdin(definition: Option<&Path>, args: &args::InputArgs) -> 
     Ok(())
 }
 
-pub(crate) fn gather(args: &args::InputArgs, parameters: &[Parameter]) -> Result<Value, CliFailure> {
+/// Gathers the input. Without any, it is that of the mock file.
+pub(crate) fn gather(
+    args: &args::InputArgs,
+    parameters: &[Parameter],
+    settings: &CliSettings,
+) -> Result<Value, CliFailure> {
     let mut whole = None;
     if let Some(path) = &args.input_file {
         merge(&mut whole, parse_input(&read(path)?, &format!("--input-file {}", path.display()))?)?;
@@ -38,7 +44,8 @@ pub(crate) fn gather(args: &args::InputArgs, parameters: &[Parameter]) -> Result
         let set = parse_assignments(&args.set, parameters, whole.as_ref().and_then(Value::as_map))?;
         merge(&mut whole, Value::map(set))?;
     }
-    Ok(whole.unwrap_or_else(|| Value::map(Map::new())))
+    let mocked = || settings.mocks.as_ref().and_then(|mocks| mocks.input().cloned());
+    Ok(whole.or_else(mocked).unwrap_or_else(|| Value::map(Map::new())))
 }
 
 /// Returns warnings about inputs that the definition does not use.

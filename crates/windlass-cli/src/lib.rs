@@ -6,7 +6,9 @@
 //! - `runs`: where runs live, in a store or on a server
 //! - `stores`: opening a store, finding a run; `trust`: whether a run has the server's rules
 //! - `dialects`, `definition`, `project`, `inputs`, `agent_options`, `tools`, `agents`: the parts of a run
-//! - `catalog_compiler`: the same parts in a server; `service`, `dev`: a server in this process
+//! - `mocks`: a mock file in place of tools; `mock_stubs`: a mock file for a definition
+//! - `catalog_compiler`: the same parts in a server; `service`, `dev`: a server in this process;
+//!   `demo`: the folder of `windlass demo`; `init`: the files of a new project
 //! - `host`, `children`, `follow`: watching a run, in this process or in another; `image`: a run read from the store
 //! - `progress`, `report`, `warnings`, `kinds`, `out`, `text`: output for users
 //! - `log`: the log of all crates, on standard error; `version`: the version, with commit and features
@@ -19,6 +21,7 @@ mod children;
 mod commands;
 mod config;
 mod definition;
+mod demo;
 mod dev;
 mod dialects;
 mod durations;
@@ -26,9 +29,12 @@ mod failure;
 mod follow;
 mod host;
 mod image;
+mod init;
 mod inputs;
 mod kinds;
 mod log;
+mod mock_stubs;
+mod mocks;
 mod out;
 mod progress;
 mod project;

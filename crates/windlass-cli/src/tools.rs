@@ -36,7 +36,12 @@ pub(crate) fn is_internal(info: &ToolInfo) -> bool {
 const MODEL_URL: &str = "https://api.openai.com/v1";
 
 pub(crate) fn tools(settings: &CliSettings) -> Result<Tools, CliFailure> {
-    Ok(crate::secrets::edge(settings)?.wrap(trusted_tools(settings)?))
+    let tools = trusted_tools(settings)?;
+    let tools = match &settings.mocks {
+        Some(mocks) => mocks.wrap_local(tools, settings),
+        None => tools,
+    };
+    Ok(crate::secrets::edge(settings)?.wrap(tools))
 }
 
 /// All tools for trusted files, not wrapped in the secret boundary yet.
@@ -80,7 +85,8 @@ pub(crate) fn tools_with_outbound(
 pub(crate) fn check_tools(plan: &Plan, settings: &CliSettings) -> Result<(), CliFailure> {
     let mut names = names();
     names.extend([windlass_agents::AGENT_TOOL.name, windlass_agents::AGENT_FILES.name]);
-    let known = |tool: &str| names.contains(&tool) || settings.activities.iter().any(|activity| activity.name == tool);
+    let is_activity = |tool: &str| settings.activities.iter().any(|activity| activity.name == tool);
+    let known = |tool: &str| settings.mocks.is_some() || names.contains(&tool) || is_activity(tool);
     let tasks = plan.nodes.iter().flat_map(|node| match &node.kind {
         NodeKind::Pipeline(pipeline) => pipeline.tasks.as_slice(),
         _ => &[],

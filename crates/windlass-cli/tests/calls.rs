@@ -25,7 +25,7 @@ steps:
     instructions: Say the price.
 ";
 
-const SCRIPT: &str = "model: [{when: {step: price}, reply: '21'}]\n";
+const SCRIPT: &str = "mocks: [{when: {step: price}, text: '21'}]\n";
 
 fn loom(callee: &str) -> String {
     let body = r#"{ "pieces": "@triggerBody()?['pieces']" }"#;

@@ -8,9 +8,9 @@ use support::TestDir;
 const FLOW: &str = "name: talk\nsteps:\n  - {id: plan, instructions: make a plan}\n  - {id: act, dependsOn: [plan], instructions: do it}\n";
 
 const SCRIPT: &str = r#"
-model:
+mocks:
   - when: {step: plan}
-    replies:
+    answers:
       - text: first I look
         calls: [{name: glob, arguments: {pattern: "*.none"}}]
         usage: {input_tokens: 100, output_tokens: 10}
@@ -43,7 +43,7 @@ fn a_script_answers_for_all_models() {
     // A request without a matching rule is reported with its step.
     place.write("model.yaml", SCRIPT.replace("step: act", "step: other"));
     let done = place.windlass(&["run", "flow.yaml", "--model", "scripted:model.yaml", "--yolo"]);
-    done.exits(1).has("no rule of the script matches step `act`, role `step`, turn 1");
+    done.exits(1).has("no rule of the mock file matches step `act`, role `step`, turn 1");
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn models_are_checked_before_a_run() {
         let first = "{id: a, model: 'scripted:model.yaml', instructions: x}";
         place.write("flow.yaml", format!("name: talk\n{agents}\nsteps:\n  - {first}\n  - {step}\n"));
         place.write("part.yaml", "{name: part, steps: [{id: in, model: 'unknown/x', instructions: x}]}");
-        place.write("model.yaml", "model: [{text: done}]\n");
-        place.write("bad.yaml", "model: [{when: {role: juge}, text: done}]\n");
+        place.write("model.yaml", "mocks: [{text: done}]\n");
+        place.write("bad.yaml", "mocks: [{when: {role: juge}, text: done}]\n");
         let mut command = place.command(&["run", "flow.yaml"]);
         let command = command.env("WINDLASS_SCRIPT_LOG", place.path("log")).env_remove("ZENFLOW_MODEL");
         let done = command.env_remove("OPENAI_API_KEY").env_remove("OPENAI_BASE_URL").output();
@@ -124,8 +124,8 @@ fn command_line_typos_are_reported() {
     let place = TestDir::new();
     let inputs = "x-windlass: {inputs: {topic: knots}}\n";
     place.write("flow.yaml", format!("name: talk\nsteps:\n  - {{id: a, instructions: x}}\n{inputs}"));
-    place.write("model.yaml", "model: [{text: done}]\n");
-    place.write("bad.yaml", "model: [{txt: done}]\n");
+    place.write("model.yaml", "mocks: [{text: done}]\n");
+    place.write("bad.yaml", "mocks: [{txt: done}]\n");
     place.write("windlass.toml", "[mcp.calc]\ncommand = \"no-such-program\"\noptional = true\n");
     let table: [(&[&str], i32, &str); 8] = [
         (&["--model", "opnai/x"], 3, "did you mean `openai`?"),

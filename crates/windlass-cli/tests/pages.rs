@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use windlass_syntax::SourceText;
-use windlass_testing::mock::{MockService, Script};
+use windlass_testing::mock::{MockFile, MockService};
 
 use crate::support::{CommandOutput, TestDir};
 
@@ -17,8 +17,8 @@ struct PageService {
 impl PageService {
     fn start(routes: &Value) -> PageService {
         let served: Arc<Mutex<Vec<String>>> = Arc::default();
-        let source = SourceText::new("service.json", json!({"routes": routes}).to_string());
-        let script = Script::parse(&source)
+        let source = SourceText::new("service.json", json!({"mocks": routes}).to_string());
+        let script = MockFile::parse(&source)
             .unwrap_or_else(|problems| panic!("{}", problems.render(&source, windlass_syntax::Colour::Never)));
         let noted = served.clone();
         let service = MockService::with_observer(script, 0, move |one| {
@@ -64,9 +64,9 @@ fn routes(path: &str, pages: &[(Value, Option<&str>)], place: &str) -> Vec<Value
             }
             (key, Some(next)) => body[key] = json!(next),
         }
-        let mut route = json!({"path": path, "replies": [{"body": body, "headers": headers}]});
+        let mut route = json!({"when": {"url": path}, "body": body, "headers": headers});
         if at > 0 {
-            route["query"] = json!({"page": (at + 1).to_string()});
+            route["when"]["query"] = json!({"page": (at + 1).to_string()});
         }
         route
     };
@@ -121,18 +121,18 @@ fn a_list_that_cannot_be_read_to_its_end_fails() {
     let page = |next: &str| json!({"value": [1], "nextLink": next});
     let failing = json!([{"status": 503, "body": "busy"}, {"body": {"value": [2]}}]);
     let all = json!([
-        {"path": "/itself", "replies": [{"body": page("/itself")}]},
-        {"path": "/circle/2", "replies": [{"body": page("/circle/1")}]},
-        {"path": "/circle/1", "replies": [{"body": page("2")}]},
-        {"path": "/object", "replies": [{"body": {"results": [1]}}]},
-        {"path": "/text", "replies": [{"body": "text"}]},
-        {"path": "/number", "replies": [{"body": {"value": [1], "nextLink": 2}}]},
-        {"path": "/scheme", "replies": [{"body": page("ftp://h/x")}]},
-        {"path": "/login", "replies": [{"body": page("http://u:p@127.0.0.1/x")}]},
-        {"path": "/gone/2", "replies": [{"status": 404, "body": {"why": "gone"}}]},
-        {"path": "/gone", "replies": [{"body": page("/gone/2")}]},
-        {"path": "/busy/2", "replies": failing},
-        {"path": "/busy", "replies": [{"body": page("/busy/2")}]}
+        {"when": {"url": "/itself"}, "body": page("/itself")},
+        {"when": {"url": "/circle/2"}, "body": page("/circle/1")},
+        {"when": {"url": "/circle/1"}, "body": page("2")},
+        {"when": {"url": "/object"}, "body": {"results": [1]}},
+        {"when": {"url": "/text"}, "body": "text"},
+        {"when": {"url": "/number"}, "body": {"value": [1], "nextLink": 2}},
+        {"when": {"url": "/scheme"}, "body": page("ftp://h/x")},
+        {"when": {"url": "/login"}, "body": page("http://u:p@127.0.0.1/x")},
+        {"when": {"url": "/gone/2"}, "status": 404, "body": {"why": "gone"}},
+        {"when": {"url": "/gone"}, "body": page("/gone/2")},
+        {"when": {"url": "/busy/2"}, "answers": failing},
+        {"when": {"url": "/busy"}, "body": page("/busy/2")}
     ]);
     let (service, directory) = (PageService::start(&all), TestDir::new());
     let policy = json!({"minimumItemCount": 1000});

@@ -233,8 +233,8 @@ fn a_reply_is_part_of_the_result() {
 }
 
 #[test]
-fn a_mock_rejects_an_invalid_script() {
+fn a_mock_rejects_an_invalid_file() {
     let place = TestDir::new();
-    place.write("bad.json", r#"{"route": []}"#);
-    place.windlass(&["mock", "bad.json", "--port", "0"]).exits(2).has("routes").has("bad.json:1:");
+    place.write("bad.json", r#"{"mock": []}"#);
+    place.windlass(&["mock", "bad.json", "--port", "0"]).exits(2).has("mocks").has("bad.json:1:");
 }

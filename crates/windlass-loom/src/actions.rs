@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::Status;
-use windlass_core::plan::{Action, NodeId, NodeKind, NodeTimeout, Redaction, Retry};
+use windlass_core::plan::{Action, Effect, NodeId, NodeKind, NodeTimeout, Redaction, Retry};
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{
     Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, did_you_mean, expect_text, format_names, nearest,
@@ -130,10 +130,13 @@ impl LoomCompiler<'_> {
             return None;
         };
         let written = &expect_text(node, "`type`", &mut self.diagnostics)?.text;
-        if let Some(found) = types::find(written.trim()) {
-            return Some(found);
+        let has_mock = self.options.mocked_actions.iter().any(|mocked| mocked.eq_ignore_ascii_case(name));
+        if let Some((label, kind)) = types::find(written.trim()) {
+            // A definition that is called needs no file if its answer is mocked.
+            let is_mocked = has_mock && matches!(kind, ActionType::Workflow);
+            return Some((label, if is_mocked { ActionType::Mocked } else { kind }));
         }
-        if let Some(label) = types::mockable(written.trim()).filter(|_| self.is_mocked(object)) {
+        if let Some(label) = types::mockable(written.trim()).filter(|_| has_mock || self.is_mocked(object)) {
             return Some((label, ActionType::Mocked));
         }
         if let Some(instead) = types::alternative_for(written.trim()) {
@@ -180,11 +183,16 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Compiles a mocked action. Its inputs are checked like any others, but its valid fields are unknown.
+    /// Compiles a mocked action. Its inputs are checked like any others, but its valid fields are unknown. Without a
+    /// static result it is a call of a tool of its type's name, which a mock answers.
     fn mocked(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
         let inputs = current.fields.action().take("inputs").cloned();
         let inputs = inputs.unwrap_or_else(|| SyntaxNode::object(Span::at(current.fields.span().start), []));
-        Some(NodeKind::evaluate(self.value(&inputs, current.position.scope)))
+        let input = self.value(&inputs, current.position.scope);
+        if current.common.static_result.is_some() {
+            return Some(NodeKind::evaluate(input));
+        }
+        Some(NodeKind::single_task(Action::Effect(Effect::new(current.fields.label, input))))
     }
 
     /// Assembles the node. The retry of a single visible task is set on the task; any other node is retried as a whole. Loom's

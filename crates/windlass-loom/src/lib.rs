@@ -74,6 +74,8 @@ pub struct LoomOptions {
     pub settings: BTreeMap<String, String>,
     /// Values from outside of the file for parameters that have none in it.
     pub parameters: BTreeMap<String, Value>,
+    /// The names of actions whose calls are answered by mocks: their types need not be supported.
+    pub mocked_actions: Vec<String>,
 }
 
 /// An activity that a definition may name.

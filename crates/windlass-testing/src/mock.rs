@@ -1,42 +1,36 @@
-//! A service on loopback that replies as a script says, for examples and trials without a network. The same requests
-//! in the same order get the same replies; a request that the script does not cover gets a 500 that describes it.
+//! Mock files: one format for the answers to calls of steps ([`StepMocks`]), HTTP requests and questions to models
+//! ([`MockService`]). docs/mocks.md describes it.
 //!
-//! ```json
-//! {
-//!   "routes": [
-//!     {"method": "GET", "path": "/items", "query": {"page": "2"}, "replies": [{"body": {"items": []}}]},
-//!     {"path": "/jobs/*", "replies": [{"status": 202, "headers": {"Location": "/jobs/1"}}, {"body": "done"}]},
-//!     {"path": "/echo", "replies": [{"body": "$echo", "after_ms": 20}]}
-//!   ],
-//!   "model": [
-//!     {"when": {"contains": "weather", "turn": 1}, "reply": "busy", "status": 429, "retry_after": 1},
-//!     {"when": {"contains": "weather"}, "reply": {"sky": "blue"}, "usage": {"input_tokens": 5, "output_tokens": 2}},
-//!     {"reply": "I do not know."}
-//!   ]
-//! }
+//! ```yaml
+//! mocks:
+//!   - when: {step: pages.fetch, iteration: 2, attempt: 1}
+//!     error: {code: 503, kind: http, message: busy}
+//!   - when: {method: GET, url: /items, query: {page: 2}}
+//!     body: {items: []}
+//!   - when: {url: "/jobs/*"}
+//!     answers: [{status: 202, headers: {Location: /jobs/1}}, {body: done, delay_ms: 20}]
+//!   - when: {step: review, role: judge, turn: 1}
+//!     calls: [{name: submit_result, arguments: {done: true}}]
 //! ```
 //!
-//! - The first matching route replies. It matches by its method (any, if not given), its path (a final `*` stands for
-//!   the rest) and all values of its `query`. Its replies are used in order, and the last one repeats.
-//! - A body is sent as JSON, a text as text, `{"$content-type", "$content"}` as those bytes, and `"$echo"` as the
-//!   request: method, path, query, headers, body.
-//! - `model` replies to `POST …/chat/completions` and `POST …/v1/messages`, whole or as a stream. The first matching
-//!   rule replies. Its conditions are `step` and `model` (with `*` as wildcard), `role`, `turn`, `attempt`, `pass`,
-//!   `contains` (in any message), `last_contains` (in messages since the model's last one) and `tool` (an offered
-//!   tool). Step, role, turn and attempt come from the headers that agents send; without them, `turn` counts the
-//!   requests that match the rest of the rule, from 1.
-//! - A reply has `reply` (anything but text is sent as its JSON text) or `text`, `calls [{name, arguments}]`,
-//!   `usage`, `stop`, `after_ms`, `status` with `retry_after`, or a `fault`: `truncated`, `malformed`, `hang`.
-//!   `replies` has one entry per turn; an entry that is a list has one reply per attempt.
+//! The first rule that matches a call answers it. The same calls in the same order get the same answers. A service
+//! answers a request that no rule matches with a 500 that describes it.
 
+mod answers;
 mod body;
+mod counts;
+mod file;
+mod import;
+mod keywords;
 pub(crate) mod listener;
 mod log;
 mod model;
+mod patterns;
 pub(crate) mod received;
 mod respond;
 mod rules;
-mod script;
+mod schema;
+mod steps;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -46,16 +40,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub use script::Script;
+pub use answers::MockError;
+pub use file::{MockFile, MockFileFormat, UnmatchedSteps};
+pub use schema::schema;
+pub use steps::{MockableCall, MockedResult, StepAnswer, StepMocks};
 
 use listener::HttpListener;
 use log::ModelLog;
-use respond::ScriptState;
+use respond::MockState;
 
-/// A running script. Dropping it closes its connections and its port.
+/// A running service. Dropping it closes its connections and its port.
 pub struct MockService {
     listener: HttpListener,
-    state: Arc<ScriptState>,
+    state: Arc<MockState>,
 }
 
 /// One request and its reply, for observers.
@@ -65,7 +62,7 @@ pub struct ServedRequest {
     /// The path including the query.
     pub path: String,
     pub status: u16,
-    /// The part of the script that replied: `route 2, reply 1`, `model rule 3`, or the reason why none did.
+    /// The rule that answered, such as `rule 2, answer 1`, or the reason why none did.
     pub by: String,
 }
 
@@ -88,27 +85,27 @@ pub struct MockOptions {
 
 impl MockService {
     /// Starts the service on this port of 127.0.0.1, or on a free one if it is 0.
-    pub fn start(script: Script, port: u16) -> io::Result<MockService> {
-        MockService::with_observer(script, port, |_| {})
+    pub fn start(file: MockFile, port: u16) -> io::Result<MockService> {
+        MockService::with_observer(file, port, |_| {})
     }
 
     /// Starts the service with an observer of every answered request.
     pub fn with_observer(
-        script: Script,
+        file: MockFile,
         port: u16,
         on_request: impl Fn(&ServedRequest) + Send + Sync + 'static,
     ) -> io::Result<MockService> {
-        MockService::with_options(script, &MockOptions { port, log: None }, on_request)
+        MockService::with_options(file, &MockOptions { port, log: None }, on_request)
     }
 
     /// Starts the service with an observer and a log.
     pub fn with_options(
-        script: Script,
+        file: MockFile,
         options: &MockOptions,
         on_request: impl Fn(&ServedRequest) + Send + Sync + 'static,
     ) -> io::Result<MockService> {
         let log = ModelLog::open(options.log.as_deref())?;
-        let state = Arc::new(ScriptState::new(script, log, Box::new(on_request)));
+        let state = Arc::new(MockState::new(file, log, Box::new(on_request)));
         let shared = state.clone();
         let answer = move |request| respond::handle(request, shared.clone());
         let listener = HttpListener::start("mock-service", options.port, answer)?;

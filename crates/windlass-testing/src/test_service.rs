@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_syntax::{Colour, SourceText};
 
 use crate::mock::listener::HttpListener;
-use crate::mock::{MockService, Script};
+use crate::mock::{MockFile, MockService};
 pub use proxy::RecordingProxy;
 
 /// The running service. Dropping it closes its connections and its port.
@@ -65,12 +65,12 @@ impl TestService {
         Ok(TestService { listener, state })
     }
 
-    /// Starts a service that replies only as a script says.
-    pub fn from_script(text: &str) -> io::Result<MockService> {
-        let source = SourceText::new("script", text);
-        let script = Script::parse(&source)
+    /// Starts a service that replies only as a mock file says.
+    pub fn from_mocks(text: &str) -> io::Result<MockService> {
+        let source = SourceText::new("mocks.json", text);
+        let file = MockFile::parse(&source)
             .map_err(|problems| io::Error::new(io::ErrorKind::InvalidInput, problems.render(&source, Colour::Never)))?;
-        MockService::start(script, 0)
+        MockService::start(file, 0)
     }
 
     pub fn addr(&self) -> SocketAddr {

@@ -113,7 +113,7 @@ impl Inner {
 }
 
 /// Returns only the body for a success; a failure has the whole reply, as for an `http` call.
-fn endpoint_outcome(http: TaskOutcome) -> TaskOutcome {
+pub(crate) fn endpoint_outcome(http: TaskOutcome) -> TaskOutcome {
     let TaskOutcome { output, error, meta, .. } = http;
     let body = output.get("body").cloned().unwrap_or_default();
     let output = if error.is_none() { body } else { output };

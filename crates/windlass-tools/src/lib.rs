@@ -51,8 +51,8 @@ pub use crate::duckdb::DuckdbTool;
 pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable};
 pub use endpoint::{Endpoint, EndpointTool};
 pub use http::{
-    ConfiguredRequest, HttpCallTool, HttpOptions, HttpTool, StreamedReply, escaped_header, follow_up_input,
-    is_secret_name, parse_retry_after,
+    ConfiguredRequest, HttpCallTool, HttpOptions, HttpTool, MockedResponse, StreamedReply, escaped_header,
+    follow_up_input, is_secret_name, parse_retry_after,
 };
 pub use info::{ToolField, ToolInfo, field, required, tool_infos};
 pub use model::{ModelOptions, ModelTool};

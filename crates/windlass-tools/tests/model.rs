@@ -23,7 +23,7 @@ fn model_options(base_url: impl Into<String>) -> ModelOptions {
 }
 
 fn service(script: &str) -> MockService {
-    TestService::from_script(script).unwrap()
+    TestService::from_mocks(script).unwrap()
 }
 
 async fn ask_with(options: ModelOptions, input: &str) -> TaskOutcome {
@@ -37,17 +37,17 @@ async fn ask(service: &MockService, input: &str) -> TaskOutcome {
 /// Starts a service with one route that returns this body with this status, as a model service would.
 fn replying(status: u16, body: &str) -> MockService {
     service(&format!(
-        r#"{{"routes": [{{"path": "/v1/chat/completions", "replies": [{{"status": {status}, "body": {body}}}]}}]}}"#
+        r#"{{"mocks": [{{"when": {{"url": "/v1/chat/completions"}}, "status": {status}, "body": {body}}}]}}"#
     ))
 }
 
 #[tokio::test]
 async fn gives_the_answer_and_what_it_cost() {
     let service = service(
-        r#"{"model": [
-            {"when": {"contains": "as data"}, "reply": {"n": [1]}, "usage": {"prompt_tokens": 7, "completion_tokens": 5}},
-            {"when": {"contains": "quiet"}, "reply": "fine"},
-            {"reply": "Good morning.", "usage": {"total_tokens": 9}}
+        r#"{"mocks": [
+            {"when": {"contains": "as data"}, "text": {"n": [1]}, "usage": {"input_tokens": 7, "output_tokens": 5}},
+            {"when": {"contains": "quiet"}, "text": "fine"},
+            {"text": "Good morning.", "usage": {"total_tokens": 9}}
         ]}"#,
     );
     let outcome = ask(&service, r#"{"prompt": "as data, please"}"#).await;
@@ -136,10 +136,10 @@ async fn requests_carry_run_headers_and_an_idempotency_key() {
 #[tokio::test]
 async fn service_errors_keep_their_status_and_message() {
     let service = service(
-        r#"{"model": [
-            {"when": {"turn": 1}, "reply": "slow down", "status": 429, "retry_after": 3},
-            {"when": {"turn": 2}, "reply": "no such model", "status": 404},
-            {"when": {"turn": 3}, "reply": "wrong key", "status": 401}
+        r#"{"mocks": [
+            {"when": {"turn": 1}, "text": "slow down", "status": 429, "retry_after": 3},
+            {"when": {"turn": 2}, "text": "no such model", "status": 404},
+            {"when": {"turn": 3}, "text": "wrong key", "status": 401}
         ]}"#,
     );
     let outcome = ask(&service, r#"{"prompt": "x"}"#).await;
@@ -151,11 +151,11 @@ async fn service_errors_keep_their_status_and_message() {
         assert_eq!(class(&outcome), (code, "model", true));
         assert!(error(&outcome).hint.as_ref().unwrap().contains(words), "{:?}", outcome.error);
     }
-    // A request that the script does not cover fails.
+    // A request that no rule matches fails.
     let outcome = ask(&service, r#"{"prompt": "a fourth time"}"#).await;
     assert_eq!(class(&outcome), ("500", "model", true));
     assert!(
-        error(&outcome).message.contains("request 4 to the model, which ends: a fourth time"),
+        error(&outcome).message.contains("(model `small`, tools: none); the prompt ends: a fourth time"),
         "{:?}",
         outcome.error
     );
@@ -245,7 +245,7 @@ async fn configuration_timeout_and_connection_errors() {
 
 #[tokio::test]
 async fn a_service_on_ones_own_machine_needs_no_key() {
-    let service = service(r#"{"model": [{"reply": "x"}]}"#);
+    let service = service(r#"{"mocks": [{"text": "x"}]}"#);
     let outcome =
         ask_with(ModelOptions { key: None, ..model_options(service.model_url()) }, r#"{"prompt": "x"}"#).await;
     assert_eq!(outcome.error, None);
@@ -253,7 +253,7 @@ async fn a_service_on_ones_own_machine_needs_no_key() {
 
 #[tokio::test]
 async fn a_closed_engine_keeps_its_model_off_private_addresses() {
-    let service = service(r#"{"model": [{"reply": "x"}]}"#);
+    let service = service(r#"{"mocks": [{"text": "x"}]}"#);
     let closed = HttpTool::new(HttpOptions { outbound: Outbound::default(), ..options() });
     let outcome = ModelTool::new(model_options(service.model_url()), closed).call(call(r#"{"prompt": "x"}"#)).await;
     assert_eq!((class(&outcome), service.requests()), (("BlockedAddress", "input", false), 0));

@@ -6,17 +6,17 @@ use windlass_testing::test_service::TestService;
 
 use support::{class, fact, part, send, service};
 
-fn page_service(replies: &str) -> windlass_testing::mock::MockService {
-    TestService::from_script(&format!(r#"{{"routes": [{replies}]}}"#)).unwrap()
+fn page_service(rules: &str) -> windlass_testing::mock::MockService {
+    TestService::from_mocks(&format!(r#"{{"mocks": [{rules}]}}"#)).unwrap()
 }
 
 #[tokio::test]
 async fn a_page_is_reported_on_request_only() {
     let service = page_service(
-        r#"{"path": "/list", "replies": [{"body": {"value": [1, 2], "nextLink": "../other?page=2#x"}}]},
-           {"path": "/moved/*", "replies": [{"status": 302, "headers": {"Location": "/deep/er/list"}}]},
-           {"path": "/deep/er/list", "replies": [{"body": [1], "headers": {"Link": "<next?p=2>; rel=next"}}]},
-           {"path": "/last", "replies": [{"body": {"value": [], "nextLink": ""}}]}"#,
+        r#"{"when": {"url": "/list"}, "body": {"value": [1, 2], "nextLink": "../other?page=2#x"}},
+           {"when": {"url": "/moved/*"}, "status": 302, "headers": {"Location": "/deep/er/list"}},
+           {"when": {"url": "/deep/er/list"}, "body": [1], "headers": {"Link": "<next?p=2>; rel=next"}},
+           {"when": {"url": "/last"}, "body": {"value": [], "nextLink": ""}}"#,
     );
     let outcome = send(&format!(r#"{{"uri": "{}"}}"#, service.url("/list"))).await;
     assert_eq!((outcome.error.is_none(), outcome.facts.is_null()), (true, true), "{outcome:?}");

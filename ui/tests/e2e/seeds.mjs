@@ -148,8 +148,8 @@ workflow:
 };
 
 /** The scripted model replies for the agents of `drafts`. */
-export const SCRIPT = `model:
-  - { when: { step: "cycle.*.write" }, reply: "A draft.", usage: { input_tokens: 1000, output_tokens: 200 } }
+export const SCRIPT = `mocks:
+  - { when: { step: "cycle.*.write" }, text: "A draft.", usage: { input_tokens: 1000, output_tokens: 200 } }
   - when: { step: "cycle.0.judge" }
     calls: [{ name: submit_result, arguments: { done: false, reason: "It has no end." } }]
     usage: { input_tokens: 400, output_tokens: 25 }

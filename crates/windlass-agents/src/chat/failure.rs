@@ -12,8 +12,8 @@ const MAX_MESSAGE_CHARS: usize = 1_000;
 const MAX_EXCERPT_CHARS: usize = 120;
 /// How much of a body is read for the excerpt.
 const MAX_READ_CHARS: usize = 16 << 10;
-/// The code in the replies of a scripted service that has no matching rule.
-const SCRIPT_UNMATCHED: &str = "ScriptUnmatched";
+/// The code in the replies of a mock file that has no matching rule.
+const SCRIPT_UNMATCHED: &str = "MockUnmatched";
 
 /// Describes the service by its name and its URL without the query.
 fn describe_service(chosen: &ModelEndpoint) -> String {
@@ -116,7 +116,7 @@ fn classify(
     let own = |code: &str| ErrorInfo::new(code.to_owned(), KIND, message.clone()).replied();
     if service_error.code == SCRIPT_UNMATCHED {
         return own(SCRIPT_UNMATCHED)
-            .hint("add a rule for it to the script: step, role and turn are those of its `when`");
+            .hint("add a rule for it to the mock file: step, role and turn are those of its `when`");
     }
     if is_too_long(status, service_error) {
         return own("ContextTooLong").hint("give the step less to read, or a model with a longer context");

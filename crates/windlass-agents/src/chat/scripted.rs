@@ -1,4 +1,4 @@
-//! Models that are a file of rules: `scripted:FILE`. The file is served on loopback and called over a real
+//! Models that are a mock file: `scripted:FILE`. The file is served on loopback and called over a real
 //! connection.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use windlass_core::ErrorInfo;
 use windlass_syntax::{Colour, SourceText};
-use windlass_testing::mock::{MockOptions, MockService, Script};
+use windlass_testing::mock::{MockFile, MockOptions, MockService};
 
 use super::ChatOptions;
 use super::providers::{ModelProtocol, NO_QUIRKS};
@@ -18,7 +18,7 @@ use windlass_tools::{HttpOptions, HttpTool, Outbound, Redactor};
 const LOG_VARIABLE: &str = "WINDLASS_SCRIPT_LOG";
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// The scripts in use, each served once.
+/// The files in use, each served once.
 pub(super) struct ScriptedModels {
     /// A separate client: scripts are served on this machine even if other models may not be.
     http: HttpTool,
@@ -54,9 +54,9 @@ impl ScriptedModels {
         if let Some(service) = services.get(file) {
             return Ok(service.model_url());
         }
-        let script = read(file)?;
+        let mocks = read(file)?;
         let log = (options.variables)(LOG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let service = MockService::with_options(script, &MockOptions { port: 0, log }, |_| {});
+        let service = MockService::with_options(mocks, &MockOptions { port: 0, log }, |_| {});
         let service = service.map_err(|error| {
             problem(file, &format!("cannot be served: {error}"))
                 .hint(format!("it listens on 127.0.0.1; {LOG_VARIABLE} names a log"))
@@ -67,15 +67,15 @@ impl ScriptedModels {
     }
 }
 
-/// Checks that the file can be read and is a script.
+/// Checks that the file can be read and is a mock file.
 pub(super) fn check(file: &str) -> Result<(), ErrorInfo> {
     read(Path::new(file.trim())).map(|_| ())
 }
 
-fn read(file: &Path) -> Result<Script, ErrorInfo> {
+fn read(file: &Path) -> Result<MockFile, ErrorInfo> {
     let unreadable = |reason: String| {
         problem(file, &format!("cannot be read: {reason}"))
-            .hint("`scripted:FILE` names a file of rules, from the current folder")
+            .hint("`scripted:FILE` names a mock file, from the current folder")
     };
     let size = std::fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
     if size > MAX_FILE_BYTES {
@@ -83,12 +83,12 @@ fn read(file: &Path) -> Result<Script, ErrorInfo> {
     }
     let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
     let source = SourceText::new(file.display().to_string(), text);
-    Script::parse(&source).map_err(|problems| {
+    MockFile::parse(&source).map_err(|problems| {
         let rendered = problems.render(&source, Colour::Never);
-        problem(file, &format!("is not valid:\n{}", rendered.trim_end())).hint("docs/models.md has the whole format")
+        problem(file, &format!("is not valid:\n{}", rendered.trim_end())).hint("docs/mocks.md has the whole format")
     })
 }
 
 fn problem(file: &Path, what: &str) -> ErrorInfo {
-    ErrorInfo::new("BadScript", "input", format!("the script {} {what}", file.display()))
+    ErrorInfo::new("BadMockFile", "input", format!("the mock file {} {what}", file.display()))
 }

@@ -107,7 +107,7 @@ pub(super) fn model_unavailable(_: &Config<'_>) -> Result<CompiledFunction, Stri
     Ok(Box::new(|reader| {
         let error = reader.task_error()?;
         let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-        Ok(Value::Bool(reader.has_failed() && (word("kind") == "input" || word("code") == "ScriptUnmatched")))
+        Ok(Value::Bool(reader.has_failed() && (word("kind") == "input" || word("code") == "MockUnmatched")))
     }))
 }
 

@@ -2,6 +2,7 @@
 
 mod examples;
 mod listing;
+mod mocks;
 mod server;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub(crate) use examples::parse;
 pub(crate) use listing::*;
+pub(crate) use mocks::*;
 pub(crate) use server::*;
 
 use crate::dialects;
@@ -90,6 +92,10 @@ pub(crate) enum CliCommand {
     Serve(Box<ServeArgs>),
     /// Serve the definitions of a folder while they are edited; a client with its token is trusted like the files
     Dev(Box<DevArgs>),
+    /// Try it out: five definitions with their own service and model, without a network or a key
+    Demo(DemoArgs),
+    /// Write a new project that runs offline: a definition, its mocks, settings and checks
+    Init(InitArgs),
     /// Start a run of a definition registered with a server, and follow it
     Start(StartArgs),
     /// Register definitions with a server
@@ -98,7 +104,7 @@ pub(crate) enum CliCommand {
     Definitions(DefinitionsArgs),
     /// Name servers, and choose one for all commands
     Context(ContextArgs),
-    /// Answer HTTP requests on this machine from a script, for tests without a network
+    /// Answer HTTP requests and models on this machine from a mock file, or write one for a definition
     Mock(MockArgs),
     /// Run jobs for a server on another machine with the tools of this machine
     Worker(WorkerArgs),
@@ -205,6 +211,8 @@ pub(crate) struct RunArgs {
     pub agents: AgentArgs,
     #[command(flatten)]
     pub permissions: PermissionArgs,
+    #[command(flatten)]
+    pub mocking: MockingArgs,
     #[command(flatten)]
     pub testing: TestingArgs,
 }
@@ -340,6 +348,11 @@ pub(crate) struct DevArgs {
     pub agents: AgentArgs,
     #[command(flatten)]
     pub permissions: PermissionArgs,
+    /// Call real tools and models, although the settings name a mock file under [dev]
+    #[arg(long, conflicts_with = "static_file")]
+    pub no_mocks: bool,
+    #[command(flatten)]
+    pub mocking: MockingArgs,
     #[command(flatten)]
     pub testing: TestingArgs,
 }
@@ -460,6 +473,8 @@ pub(crate) struct ResumeArgs {
     #[command(flatten)]
     pub permissions: PermissionArgs,
     #[command(flatten)]
+    pub mocking: MockingArgs,
+    #[command(flatten)]
     pub testing: TestingArgs,
 }
 
@@ -505,6 +520,8 @@ pub(crate) struct SteeringArgs {
     pub stream: bool,
     #[command(flatten)]
     pub permissions: PermissionArgs,
+    #[command(flatten)]
+    pub mocking: MockingArgs,
     #[command(flatten)]
     pub testing: TestingArgs,
 }
@@ -583,22 +600,6 @@ pub(crate) struct CleanArgs {
     /// Print what would be removed without removing it
     #[arg(long)]
     pub dry_run: bool,
-}
-
-#[derive(ClapArgs)]
-pub(crate) struct MockArgs {
-    /// Script, JSON or YAML: routes with their replies, and rules for a model
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Listen on this port of 127.0.0.1; 0 picks a free one
-    #[arg(long, default_value_t = 8090)]
-    pub port: u16,
-    /// Do not print requests
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Append a JSON line for every model request to this file, before it is answered
-    #[arg(long, value_name = "FILE")]
-    pub log: Option<PathBuf>,
 }
 
 #[derive(ClapArgs)]

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use windlass_server::ServerOptions;
 
 use crate::agent_options::AgentRunOptions;
-use crate::args::{self, GlobalArgs};
+use crate::args::{self, GlobalArgs, TestingArgs};
 use crate::catalog_compiler::CatalogCompiler;
 use crate::config::CliSettings;
 use crate::dev::{DefinitionFolder, DefinitionRoots, FileWatcher};
@@ -21,6 +22,10 @@ use crate::stores;
 
 pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings { agent_options: AgentRunOptions::from_dev_args(args)?, ..CliSettings::load(global)? };
+    let of_project = settings.dev_mocks.clone().filter(|_| !args.no_mocks);
+    let mocking = args::MockingArgs { static_file: args.mocking.static_file.clone().or(of_project) };
+    let settings = crate::mocks::apply(settings, &mocking, false, Paint::stderr(global.no_color))?;
+    settings.mocks.iter().for_each(|mocks| out::note(&mocks.describe()));
     let settings = Arc::new(settings);
     crate::agents::check_model(&settings)?;
     let directory = stores::directory(global);
@@ -28,10 +33,42 @@ pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, 
     if let Some(note) = roots.truncation_note() {
         out::note(&note);
     }
+    let options = FolderService {
+        settings,
+        roots,
+        directory: (!args.ephemeral).then_some(directory),
+        port: args.port,
+        drain: Duration::from_secs(args.drain),
+        open: args.open,
+        testing: &args.testing,
+    };
+    serve_folder(global, options, async |service, folder| print_startup(global, service, folder))
+}
+
+/// A server for the definitions of a folder.
+pub(crate) struct FolderService<'a> {
+    pub settings: Arc<CliSettings>,
+    pub roots: DefinitionRoots,
+    /// The store; `None` keeps runs in memory.
+    pub directory: Option<PathBuf>,
+    pub port: Option<u16>,
+    pub drain: Duration,
+    pub open: bool,
+    pub testing: &'a TestingArgs,
+}
+
+/// Serves the definitions of a folder while they are edited, until an interrupt. `started` is called once, when the
+/// definitions are registered.
+pub(crate) fn serve_folder(
+    global: &GlobalArgs,
+    folder_service: FolderService<'_>,
+    started: impl AsyncFnOnce(&Service, &DefinitionFolder) -> Result<(), CliFailure>,
+) -> Result<CliExit, CliFailure> {
+    let FolderService { settings, roots, directory, port, drain, open, testing } = folder_service;
     let usual = ServerOptions::default();
     let options = ServerOptions {
-        bind: SocketAddr::new(usual.bind.ip(), args.port.unwrap_or(usual.bind.port())),
-        drain: Duration::from_secs(args.drain),
+        bind: SocketAddr::new(usual.bind.ip(), port.unwrap_or(usual.bind.port())),
+        drain,
         dev: true,
         limits: settings.server.limits.clone(),
         ..usual
@@ -40,9 +77,9 @@ pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, 
         let mut interrupts = Interrupts::listen()?;
         let plan = ServiceOptions {
             settings: &settings,
-            location: if args.ephemeral { StoreLocation::Memory } else { StoreLocation::Directory(directory) },
+            location: directory.map_or(StoreLocation::Memory, StoreLocation::Directory),
             options,
-            sqlite: host::sqlite_options(&args.testing),
+            sqlite: host::sqlite_options(testing),
             commit_hook: None,
         };
         // Watched before the first scan: a change in between causes another scan.
@@ -54,11 +91,19 @@ pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, 
         let folder =
             DefinitionFolder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color));
         let folder = rescan(folder).await?;
-        print_startup(global, &service, &folder)?;
-        if args.open {
+        if open {
             open_in_browser(&service.web_ui_url(true));
         }
-        watch_until_stopped(folder, watcher, &mut interrupts).await?;
+        let is_stopped = tokio::select! {
+            started = started(&service, &folder) => {
+                started?;
+                false
+            }
+            () = interrupts.next() => true,
+        };
+        if !is_stopped {
+            watch_until_stopped(folder, watcher, &mut interrupts).await?;
+        }
         service.stop(&mut interrupts).await
     })
 }

@@ -1,24 +1,75 @@
-//! `windlass mock FILE`
+//! `windlass mock FILE` and `windlass mock --from DEFINITION`
 
-use windlass_syntax::Severity;
-use windlass_testing::mock::{MockOptions, MockService, Script, ServedRequest};
+use std::path::Path;
+
+use windlass_testing::mock::{MockOptions, MockService, ServedRequest};
 
 use crate::args::{self, GlobalArgs};
 use crate::config::CliSettings;
-use crate::definition;
 use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts};
 use crate::out::{self, Paint};
+use crate::{definition, mock_stubs, mocks};
 
-/// Answers on loopback as the script says, until it is interrupted.
 pub(crate) fn mock(global: &GlobalArgs, args: &args::MockArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings::load(global)?;
-    let source = definition::read(&args.file, &settings.limits)?;
-    let script = Script::parse(&source).map_err(|problems| {
+    match (&args.from, &args.file) {
+        (Some(definition), _) => write_stubs(global, args, &settings, definition),
+        (None, Some(file)) => serve(global, args, &settings, file),
+        (None, None) => Err(CliFailure::usage("name a mock file, or a definition with --from")),
+    }
+}
+
+/// Writes stubs for the calls of a definition. An existing file is never overwritten.
+fn write_stubs(
+    global: &GlobalArgs,
+    args: &args::MockArgs,
+    settings: &CliSettings,
+    path: &Path,
+) -> Result<CliExit, CliFailure> {
+    let source = definition::read(path, &settings.limits)?;
+    let stubs = mock_stubs::for_definition(&source, args.dialect.as_deref(), &settings.limits).map_err(|problems| {
         out::note(&problems.render(&source, Paint::stderr(global.no_color).syntax()));
-        let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
-        CliFailure::new(CliExit::Invalid, format!("{} has {errors} problem(s)", source.name))
+        CliFailure::new(CliExit::Invalid, format!("{} has no calls that could be found", source.name))
+            .problems(&problems.reports(&source))
     })?;
+    let Some(file) = &args.file else {
+        out::print(stubs.trim_end())?;
+        return Ok(CliExit::Success);
+    };
+    write_new(file, &stubs)?;
+    let run = format!("windlass run {} --static {}", path.display(), file.display());
+    out::note(&format!("wrote {}; edit its answers, then: {run}", file.display()));
+    Ok(CliExit::Success)
+}
+
+/// Creates a file with this text.
+pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), CliFailure> {
+    let created = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let written = created.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
+    written.map_err(|error| {
+        let failure = CliFailure::usage(format!("could not write {}: {error}", path.display()));
+        match error.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                failure.hint("name another file: existing files are never overwritten")
+            }
+            _ => failure,
+        }
+    })
+}
+
+/// Answers on loopback as the mock file says, until it is interrupted.
+fn serve(
+    global: &GlobalArgs,
+    args: &args::MockArgs,
+    settings: &CliSettings,
+    path: &Path,
+) -> Result<CliExit, CliFailure> {
+    let file = mocks::read(path, settings, Paint::stderr(global.no_color))?;
+    if !file.has_requests() && !file.has_model() {
+        let hint = format!("rules for steps are for `windlass run DEFINITION --static {}`", path.display());
+        out::note(&format!("no rule of this file names a request or a model\n  hint: {hint}"));
+    }
     host::runtime()?.block_on(async {
         let mut interrupts = Interrupts::listen()?;
         let quiet = args.quiet;
@@ -27,9 +78,9 @@ pub(crate) fn mock(global: &GlobalArgs, args: &args::MockArgs) -> Result<CliExit
                 out::note(&format!("{method} {path} → {status} ({by})"));
             }
         };
-        let has_model = script.has_model();
+        let has_model = file.has_model();
         let options = MockOptions { port: args.port, log: args.log.clone() };
-        let service = MockService::with_options(script, &options, print_request);
+        let service = MockService::with_options(file, &options, print_request);
         let service = service.map_err(|error| {
             // Opening the log file shows whether the log or the port is the problem.
             if let Some(log) =

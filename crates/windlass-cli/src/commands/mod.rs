@@ -7,12 +7,14 @@ mod completions;
 mod context;
 mod definitions;
 mod delivery;
+mod demo;
 mod dev;
 mod doctor;
 mod events;
 mod explain;
 mod graph;
 mod health;
+mod init;
 mod iterations;
 mod limits;
 mod list;
@@ -32,6 +34,8 @@ mod token;
 mod tools;
 mod tree;
 mod worker;
+
+pub(crate) use mock::write_new;
 
 use crate::args::{CliArgs, CliCommand, WorkflowCommand};
 use crate::failure::{CliExit, CliFailure};
@@ -59,6 +63,8 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Graph(args) => graph::graph(global, &args),
         CliCommand::Serve(args) => serve::serve(global, &args),
         CliCommand::Dev(args) => dev::dev(global, &args),
+        CliCommand::Init(args) => init::init(global, &args),
+        CliCommand::Demo(args) => demo::demo(global, &args),
         CliCommand::Mock(args) => mock::mock(global, &args),
         CliCommand::Token(args) => token::token(global, &args),
         CliCommand::Start(args) => start::start(global, &args),

@@ -15,14 +15,16 @@ use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure, owner_name};
 use crate::follow::{FollowOutcome, follow, load_for_progress};
 use crate::host::{self, Interrupts, WatchOutcome};
+use crate::out::Paint;
 use crate::progress::ProgressDisplay;
 use crate::report::EndedRun;
 use crate::runs::follow::{FollowOptions, follow_to_end, print_ended};
 use crate::runs::{self, Runs, ServerRuns, decode};
-use crate::{agents, children, image, out, stores, tools, trust};
+use crate::{agents, children, image, mocks, out, stores, tools, trust};
 
 pub(crate) fn resume(global: &GlobalArgs, args: &args::ResumeArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings { agent_options: AgentRunOptions::from_resume_args(args), ..CliSettings::load(global)? };
+    let settings = mocks::apply(settings, &args.mocking, false, Paint::stderr(global.no_color))?;
     let store = match Runs::open(global)? {
         Runs::Store(store) => store,
         Runs::Server(server) => {
@@ -163,9 +165,12 @@ async fn resume_here(
                     .await?;
                 Ok(exit)
             }
-            WatchOutcome::Interrupted => {
-                Ok(report_interruption(global, &row.run, false, &args.trust.to_flags(&args.permissions)))
-            }
+            WatchOutcome::Interrupted => Ok(report_interruption(
+                global,
+                &row.run,
+                false,
+                &(args.trust.to_flags(&args.permissions) + &args.mocking.to_flags()),
+            )),
         };
     }
 }
@@ -245,7 +250,7 @@ pub(crate) async fn follow_owner(
         Some(end) => end.show(global, store, run, &settings),
         None => {
             out::note("its process has released the run");
-            Ok(report_interruption(global, run, false, &args.permissions.to_flags()))
+            Ok(report_interruption(global, run, false, &(args.permissions.to_flags() + &args.mocking.to_flags())))
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::out::{self, Paint};
 use crate::progress::ProgressDisplay;
 use crate::project::Project;
 use crate::report::EndedRun;
-use crate::{agents, children, definition, inputs, runs, stores, text};
+use crate::{agents, children, definition, inputs, mocks, runs, stores, text};
 
 pub(crate) fn run(global: &GlobalArgs, args: &args::RunArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings { agent_options: AgentRunOptions::from_run_args(args)?, ..CliSettings::load(global)? };
@@ -26,14 +26,17 @@ pub(crate) fn run(global: &GlobalArgs, args: &args::RunArgs) -> Result<CliExit, 
     if let Some(target) = runs::named_server(global)? {
         return start::run_on_server(global, &target.connect()?, args, &settings);
     }
+    let settings = mocks::apply(settings, &args.mocking, args.virtual_time, Paint::stderr(global.no_color))?;
     agents::check_model(&settings)?;
     let source = definition::read(&args.source.file, &settings.limits)?;
     let paint = Paint::stderr(global.no_color);
     let project = Project::read(source, args.source.dialect.as_deref(), &settings).or_fail(paint)?;
-    let input = agent_options::with_context(inputs::gather(&args.input, &project.plan()?.parameters)?, args);
+    let input = inputs::gather(&args.input, &project.plan()?.parameters, &settings)?;
+    let input = agent_options::with_context(input, args);
     inputs::unused_input_warnings(project.plan()?, &input).iter().for_each(|warning| out::note(warning));
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     check_id(args.id.as_deref())?;
+    settings.mocks.iter().filter(|_| !args.quiet).for_each(|mocks| out::note(&mocks.describe()));
     let trigger = delivery::deciding_trigger(project.plan()?, args.trigger.as_deref())?;
     let store = store_for(global, args)?;
     host::runtime()?.block_on(async {
@@ -113,9 +116,12 @@ async fn start_here(
             children::wait_for_open_children(global, &engine, &*store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        WatchOutcome::Interrupted => {
-            Ok(report_interruption(global, &run, args.ephemeral, &args.permissions.to_flags()))
-        }
+        WatchOutcome::Interrupted => Ok(report_interruption(
+            global,
+            &run,
+            args.ephemeral,
+            &(args.permissions.to_flags() + &args.mocking.to_flags()),
+        )),
     }
 }
 

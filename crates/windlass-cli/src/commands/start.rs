@@ -26,7 +26,7 @@ pub(crate) fn start(global: &GlobalArgs, args: &args::StartArgs) -> Result<CliEx
     let server = runs::server_or_local(global, "start")?;
     let (name, version) = split_version(&args.name)?;
     let definition = find_definition(&server, name, version)?;
-    let input = inputs::gather(&args.input, &parameters(&definition)?)?;
+    let input = inputs::gather(&args.input, &parameters(&definition)?, &settings)?;
     let new = NewServerRun { name, version, input, id: args.id.as_deref(), labels: &args.labels };
     if args.detach {
         return start_run(global, &server, &new).map(|_| CliExit::Success);
@@ -122,6 +122,7 @@ pub(crate) fn run_on_server(
         ("--ephemeral", args.ephemeral),
         ("--virtual-time", args.virtual_time),
         ("--trigger", args.trigger.is_some()),
+        ("--static", args.mocking.static_file.is_some()),
         ("--model", args.agents.model.is_some()),
         ("--workdir", args.agents.workdir.is_some()),
         ("--coordinator", args.agents.coordinator.is_some()),
@@ -134,7 +135,7 @@ pub(crate) fn run_on_server(
     let file = Some(&*args.source.file).filter(|file| !definition::is_stdin(file));
     let (name, version) = register(server, &source, file, args.source.dialect.as_deref())?;
     let definition = find_definition(server, &name, Some(version))?;
-    let input = inputs::gather(&args.input, &parameters(&definition)?)?;
+    let input = inputs::gather(&args.input, &parameters(&definition)?, settings)?;
     let input = agent_options::with_context(input, args);
     let new = NewServerRun { name: &name, version: Some(version), input, id: args.id.as_deref(), labels: &args.labels };
     start_and_follow(global, server, &new, settings, args.quiet)

@@ -12,12 +12,13 @@ use crate::args::{self, GlobalArgs, SteeringArgs};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts, WatchOutcome};
+use crate::out::Paint;
 use crate::progress::ProgressDisplay;
 use crate::report::EndedRun;
 use crate::runs::follow::{FollowOptions, follow_to_end};
 use crate::runs::server::run_path;
 use crate::runs::{self, Runs, ServerRuns, decode};
-use crate::{agents, children, out, stores, tools, trust};
+use crate::{agents, children, mocks, out, stores, tools, trust};
 
 pub(crate) fn restart(global: &GlobalArgs, args: &args::RestartArgs) -> Result<CliExit, CliFailure> {
     let restart = RestartRequest {
@@ -66,6 +67,7 @@ fn start_derived_run(
     check_id(steering.id.as_deref())?;
     let settings =
         CliSettings { agent_options: AgentRunOptions::from_steering_args(steering), ..CliSettings::load(global)? };
+    let settings = mocks::apply(settings, &steering.mocking, false, Paint::stderr(global.no_color))?;
     let store = match Runs::open(global)? {
         Runs::Store(store) => store,
         Runs::Server(server) => {
@@ -133,9 +135,12 @@ async fn watch(
             children::wait_for_open_children(global, &engine, &**store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        WatchOutcome::Interrupted => {
-            Ok(report_interruption(global, &run, false, &steering.trust.to_flags(&steering.permissions)))
-        }
+        WatchOutcome::Interrupted => Ok(report_interruption(
+            global,
+            &run,
+            false,
+            &(steering.trust.to_flags(&steering.permissions) + &steering.mocking.to_flags()),
+        )),
     }
 }
 

@@ -22,9 +22,11 @@ use windlass_value::Duration;
 use crate::agent_options::AgentRunOptions;
 use crate::args::GlobalArgs;
 use crate::failure::{CliFailure, codes};
+use crate::mocks::ActiveMocks;
 
 /// The sections a settings file may have.
-const SECTIONS: [&str; 9] = ["activities", "auth", "limits", "mcp", "model", "models", "prices", "server", "settings"];
+const SECTIONS: [&str; 10] =
+    ["activities", "auth", "dev", "limits", "mcp", "model", "models", "prices", "server", "settings"];
 
 #[derive(Default)]
 pub(crate) struct CliSettings {
@@ -49,6 +51,10 @@ pub(crate) struct CliSettings {
     pub server: ServerSettings,
     /// Command-line options for agents.
     pub agent_options: AgentRunOptions,
+    /// The mock file of `[dev]`, which `windlass dev` uses.
+    pub dev_mocks: Option<PathBuf>,
+    /// The mock file in use.
+    pub mocks: Option<ActiveMocks>,
     /// Absolute path of the store, beside which the settings file is looked for by default. Agents have no access to
     /// the store.
     pub store: Option<PathBuf>,
@@ -139,6 +145,7 @@ fn read_section(
         ("limits", toml::Value::Table(entries)) => read_limits(&entries, limits),
         ("activities", entries) => services::parse_activities(entries, path).map(|read| settings.activities = read),
         ("auth", entries) => services::parse_auth(entries).map(|read| settings.auth = read),
+        ("dev", entries) => services::parse_dev(entries, path).map(|read| settings.dev_mocks = read),
         ("mcp", entries) => mcp::mcp(entries, path).map(|read| settings.mcp = read),
         ("model", entries) => services::parse_model(entries).map(|read| settings.model = read),
         ("models", entries) => models::models(entries).map(|read| settings.models = read),

@@ -246,6 +246,21 @@ pub(crate) fn parse_model(table: toml::Value) -> Result<ModelSettings, CliFailur
     read(table, "model")
 }
 
+/// The settings of `windlass dev`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DevSettings {
+    /// A mock file, beside the settings.
+    mocks: Option<PathBuf>,
+}
+
+/// Returns the mock file of `windlass dev`, with the folder of the settings.
+pub(crate) fn parse_dev(table: toml::Value, path: &Path) -> Result<Option<PathBuf>, CliFailure> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let settings: DevSettings = read(table, "dev")?;
+    Ok(settings.mocks.map(|mocks| folder.join(mocks)))
+}
+
 pub(crate) fn parse_app_settings(table: toml::Value) -> Result<BTreeMap<String, String>, CliFailure> {
     read(table, "settings")
 }

@@ -98,8 +98,13 @@ impl PreparedService {
         };
         let redaction = edge.configured_secrets().clone();
         let dispatcher = Arc::new(Dispatcher::new(options.lease).with_redaction(redaction));
+        let tools = with_remote_workers(tools, &dispatcher);
+        let tools = match &settings.mocks {
+            Some(mocks) => mocks.wrap(tools, settings),
+            None => tools,
+        };
         let engine = EngineOptions {
-            tools: edge.wrap(with_remote_workers(tools, &dispatcher)),
+            tools: edge.wrap(tools),
             gate: Some(gate),
             languages: crate::dialects::languages(),
             limits: settings.limits.clone(),

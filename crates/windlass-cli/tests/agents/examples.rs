@@ -158,7 +158,7 @@ fn answers_are_shown() {
     let place = crate::support::TestDir::new();
     let steps = "steps:\n  - {id: one, instructions: 'One.'}\n  - {id: two, dependsOn: [one], instructions: 'Two.'}\n";
     place.write("two.yaml", format!("name: two\n{steps}"));
-    let reply = r#"{"model": [{"when": {"step": "one"}, "reply": "a\nb"}, {"when": {"step": "two"}, "reply": "first \u001b[2J\nsecond"}]}"#;
+    let reply = r#"{"mocks": [{"when": {"step": "one"}, "text": "a\nb"}, {"when": {"step": "two"}, "text": "first \u001b[2J\nsecond"}]}"#;
     place.write("script.json", reply);
     let done = place.windlass(&["run", "two.yaml", "--model", "scripted:script.json", "-q"]);
     done.exits(0).has("answers\n  one: a b\n  two: \n    first  [2J\n    second");

@@ -43,10 +43,10 @@ fn permissions_end_with_the_process() {
 }
 
 const SCRIPT: &str = r#"
-model:
-  - { when: { step: one }, reply: "said" }
-  - { when: { step: two, contains: "[user]: hurry" }, reply: "I hurry." }
-  - { when: { role: coordinator }, reply: "Noted." }
+mocks:
+  - { when: { step: one }, text: "said" }
+  - { when: { step: two, contains: "[user]: hurry" }, text: "I hurry." }
+  - { when: { role: coordinator }, text: "Noted." }
 "#;
 
 /// Sends a message from outside to a step that has not started, while no process runs the workflow.

@@ -40,7 +40,7 @@ fn cases() -> [Case; 9] {
         (
             "coordinator",
             format!("x-windlass: {{coordinator: {{mode: on}}}}\n{}", alone("")),
-            "[{when: {step: one}, reply: ok}]",
+            "[{when: {step: one}, text: ok}]",
             &[],
             0,
             &["the coordinator failed: ", "warning: the coordinator failed, and the steps continued without it: "],
@@ -59,7 +59,7 @@ fn cases() -> [Case; 9] {
         (
             "no-verdict",
             repeat(2),
-            "[{when: {role: step}, reply: ok}, {when: {step: work.0.judge}, status: 500}, \
+            "[{when: {role: step}, text: ok}, {when: {step: work.0.judge}, status: 500}, \
              {when: {role: judge}, calls: [{name: submit_result, arguments: {done: true, reason: 'it is fine'}}]}]",
             &[],
             0,
@@ -73,16 +73,16 @@ fn cases() -> [Case; 9] {
         (
             "no-rule-for-the-judge",
             repeat(5),
-            "[{when: {role: step}, reply: ok}]",
+            "[{when: {role: step}, text: ok}]",
             &[],
             1,
-            &["[ScriptUnmatched]", "where: work.0.judge"],
+            &["[MockUnmatched]", "where: work.0.judge"],
         ),
         (
             "refused",
             alone(""),
             "[{when: {turn: 1}, calls: [{name: bash, arguments: {command: ls}}, {name: bash, arguments: {command: pwd}}]}, \
-             {when: {turn: 2}, reply: ok}]",
+             {when: {turn: 2}, text: ok}]",
             &[],
             0,
             &[
@@ -94,7 +94,7 @@ fn cases() -> [Case; 9] {
         (
             "denied",
             alone(""),
-            "[{when: {turn: 1}, calls: [{name: bash, arguments: {command: ls}}]}, {when: {turn: 2}, reply: ok}]",
+            "[{when: {turn: 1}, calls: [{name: bash, arguments: {command: ls}}]}, {when: {turn: 2}, text: ok}]",
             &["--yolo", "--deny", "bash"],
             0,
             &["warning: 1 tool call was denied: tool `bash` is denied by --deny"],
@@ -102,7 +102,7 @@ fn cases() -> [Case; 9] {
         (
             "condition",
             alone(", condition: 'false'"),
-            "[{reply: ok}]",
+            "[{text: ok}]",
             &[],
             0,
             &["one skipped: its condition is not met"],
@@ -112,7 +112,7 @@ fn cases() -> [Case; 9] {
             "steps:\n  - {id: one, instructions: 'One.'}\n  - {id: two, dependsOn: [one], instructions: 'Two.', \
              condition: 'steps.one.result.a_field.with_a_rather_long_name.which_is_not_there.at_all == 1'}"
                 .to_owned(),
-            "[{reply: ok}]",
+            "[{text: ok}]",
             &[],
             0,
             &[
@@ -129,7 +129,7 @@ fn non_fatal_problems_are_reported() {
     for (name, workflow, script, more, code, expected) in cases() {
         let place = TestDir::new();
         place.write("flow.yaml", format!("name: {name}\n{workflow}\n"));
-        place.write("flow.script.yaml", format!("model: {script}\n"));
+        place.write("flow.script.yaml", format!("mocks: {script}\n"));
         let forced = ["run", "flow.yaml", "--virtual-time", "--model", "scripted:flow.script.yaml"];
         let mut command = place.command(&[&forced[..], more].concat());
         let command_output = crate::support::command_output(command.output().expect("the program starts"));
@@ -150,7 +150,7 @@ fn both(done: &CommandOutput) -> String {
 fn the_resume_hint_includes_the_permissions() {
     let place = TestDir::new();
     place.write("flow.yaml", "name: slow\nsteps: [{id: one, instructions: 'One.'}]\n");
-    place.write("flow.script.yaml", "model: [{fault: hang}]\n");
+    place.write("flow.script.yaml", "mocks: [{fault: hang}]\n");
     let words = ["--sandbox", "--allow", "bash(git *)", "--deny", "write"];
     let run = ["run", "flow.yaml", "--id", "one", "--model", "scripted:flow.script.yaml"];
     let mut running = place.start(&[&run[..], &words].concat());
@@ -173,7 +173,7 @@ fn tools_of_agents_are_listed() {
 #[test]
 fn the_mock_model_prints_its_base_urls() {
     let place = TestDir::new();
-    place.write("flow.script.yaml", "model: [{reply: ok}]\n");
+    place.write("flow.script.yaml", "mocks: [{text: ok}]\n");
     let mut service = place.start(&["mock", "flow.script.yaml", "--port", "0"]);
     let address = service.line_with("listening on ").replace("listening on ", "");
     service.signal(Signal::INT);
@@ -185,7 +185,7 @@ fn the_mock_model_prints_its_base_urls() {
 fn the_reason_a_loop_ended_is_printed_for_the_loop() {
     let place = TestDir::new();
     place.write("flow.yaml", "name: each\nsteps: [{id: all, instructions: 'All.', loop: {forEach: [1, 2]}}]\n");
-    place.write("flow.script.yaml", "model: [{when: {step: 'all[0]'}, reply: late, after_ms: 50}, {reply: ok}]\n");
+    place.write("flow.script.yaml", "mocks: [{when: {step: 'all[0]'}, text: late, delay_ms: 50}, {text: ok}]\n");
     place.windlass(&["run", "flow.yaml", "-q", "--id", "one", "--model", "scripted:flow.script.yaml"]).exits(0);
     let output = place.windlass(&["iterations", "one", "all"]).out;
     assert_eq!(output.lines().last(), Some("ended by: items"), "{output}");

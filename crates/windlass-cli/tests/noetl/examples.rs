@@ -176,9 +176,9 @@ fn every_example_has_the_expected_results() {
 fn a_failed_loop_is_cleaned_up() {
     let (mut world, file) = fixture_for("endpoints");
     world.serve(
-        r#"{"routes": [
-            {"path": "/api/v1/crew", "query": {"page": "1"}, "replies": [{"body": {"data": [1], "paging": {"page": 1, "hasMore": true}}}]},
-            {"path": "/api/v1/crew", "query": {"page": "2"}, "replies": [{"status": 503}]}
+        r#"{"mocks": [
+          {"when": {"url": "/api/v1/crew", "query": {"page": "1"}}, "body": {"data": [1], "paging": {"page": 1, "hasMore": true}}},
+          {"when": {"url": "/api/v1/crew", "query": {"page": "2"}}, "status": 503}
         ]}"#,
     );
     let done = world.run(&file, &[]);

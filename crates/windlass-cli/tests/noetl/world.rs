@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use windlass_syntax::SourceText;
-use windlass_testing::mock::{MockService, Script};
+use windlass_testing::mock::{MockFile, MockService};
 use windlass_testing::test_postgres::PostgresServer;
 
 use crate::support::{CommandOutput, TestDir, command_output};
@@ -37,7 +37,7 @@ impl PlaybookFixture {
         self.service = None;
         let served: Arc<Mutex<Vec<String>>> = Arc::default();
         let source = SourceText::new("service.json", script);
-        let script = Script::parse(&source)
+        let script = MockFile::parse(&source)
             .unwrap_or_else(|problems| panic!("{}", problems.render(&source, windlass_syntax::Colour::Never)));
         let noted = served.clone();
         let service = MockService::with_observer(script, 0, move |one| {

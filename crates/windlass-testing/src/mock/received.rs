@@ -54,7 +54,7 @@ impl ReceivedRequest {
     }
 }
 
-fn parse_query(text: Option<&str>) -> Map {
+pub(super) fn parse_query(text: Option<&str>) -> Map {
     let mut query = Map::new();
     for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -69,7 +69,12 @@ fn parse_query(text: Option<&str>) -> Map {
     query
 }
 
+/// Returns a header that the engine sends, decoded.
+pub(super) fn header_text(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name).map(|value| unescape(&String::from_utf8_lossy(value.as_bytes())))
+}
+
 /// Decodes the percent-encoding of a text; invalid escapes are kept.
-pub(super) fn unescape(text: &str) -> String {
+fn unescape(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -10,70 +10,87 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use windlass_value::{Value, to_json};
 
 use super::ServedRequest;
+use super::answers::{MockAnswer, MockFault};
 use super::body::ChunkedBody;
+use super::counts::MatchCounts;
+use super::file::MockFile;
 use super::log::ModelLog;
-use super::model::{ModelAnswer, ModelQuery, ScriptMemory};
-use super::received::ReceivedRequest;
-use super::rules::{ModelRule, ScriptedFault};
-use super::script::{MockRoute, RouteReply, Script};
+use super::model::{ModelAnswer, ModelMemory, ModelQuery};
+use super::patterns::{innermost_iteration, matches_glob, url_path};
+use super::received::{ReceivedRequest, header_text};
+use super::rules::{MockCondition, MockRule, query_has};
 use super::wire::ModelResponse;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// A script and its progress.
-pub(super) struct ScriptState {
-    script: Script,
-    /// The number of replies of each route.
-    answered: Vec<AtomicU64>,
-    memory: Mutex<ScriptMemory>,
+/// A mock file and its progress.
+pub(super) struct MockState {
+    file: MockFile,
+    has_model: bool,
+    counts: Mutex<MatchCounts>,
+    memory: Mutex<ModelMemory>,
     pub(super) model_requests: AtomicU64,
     pub(super) log: ModelLog,
     on_request: Box<dyn Fn(&ServedRequest) + Send + Sync>,
 }
 
-impl ScriptState {
+impl MockState {
     pub(super) fn new(
-        script: Script,
+        file: MockFile,
         log: ModelLog,
         on_request: Box<dyn Fn(&ServedRequest) + Send + Sync>,
-    ) -> ScriptState {
-        let answered = script.routes.iter().map(|_| AtomicU64::new(0)).collect();
-        ScriptState { script, answered, memory: Mutex::default(), model_requests: AtomicU64::new(0), log, on_request }
-    }
-
-    /// Returns the route of a request and the index of its next reply.
-    fn route(&self, request: &ReceivedRequest) -> Option<(usize, usize)> {
-        let index = self.script.routes.iter().position(|route| fits(route, request))?;
-        let times = self.answered[index].fetch_add(1, Ordering::Relaxed);
-        let last = self.script.routes[index].replies.len().saturating_sub(1);
-        Some((index, usize::try_from(times).unwrap_or(last).min(last)))
+    ) -> MockState {
+        MockState {
+            has_model: file.may_answer_models(),
+            file,
+            counts: Mutex::default(),
+            memory: Mutex::default(),
+            model_requests: AtomicU64::new(0),
+            log,
+            on_request,
+        }
     }
 
     fn respond(&self, request: &ReceivedRequest) -> MockResponse {
-        if let Some(rules) = &self.script.model
+        if self.has_model
             && let Some(question) = ModelQuery::from_request(request)
         {
-            return self.respond_as_model(rules, &question);
+            return self.respond_as_model(&question);
         }
-        match self.route(request) {
-            Some((route, reply)) => {
-                let by = format!("route {}, reply {}", route + 1, reply + 1);
-                from_route(&self.script.routes[route].replies[reply], request, by)
-            }
-            None => self.no_route(request),
+        match self.answer(request) {
+            Some((answer, by)) => from_answer(answer, request, by),
+            None => self.unmatched(request),
         }
     }
 
-    fn respond_as_model(&self, rules: &[ModelRule], question: &ModelQuery) -> MockResponse {
+    /// Returns the answer of the first matching rule.
+    fn answer(&self, request: &ReceivedRequest) -> Option<(&MockAnswer, String)> {
+        let rules = self.file.rules.iter().enumerate().filter(|(_, rule)| rule.targets.requests);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.count(rules.clone().map(|(_, rule)| rule), |rule| matches(&rule.when, request));
+        let attempt = header_text(&request.headers, "x-windlass-attempt").and_then(|text| text.parse().ok());
+        let mut due = rules.filter(|(_, rule)| matches(&rule.when, request));
+        due.find_map(|(index, rule)| {
+            let call = counts.call_number(rule);
+            if !has_numbers(rule, request, call, attempt.unwrap_or(1)) {
+                return None;
+            }
+            let (answer, place) = rule.answers.pick(call, attempt.unwrap_or(1))?;
+            let place = place.map(|place| format!(", answer {place}")).unwrap_or_default();
+            Some((answer, format!("rule {}{place}", index + 1)))
+        })
+    }
+
+    fn respond_as_model(&self, question: &ModelQuery) -> MockResponse {
         self.model_requests.fetch_add(1, Ordering::Relaxed);
         let answer = {
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            question.answer(rules, &mut memory)
+            question.answer(&self.file.rules, &mut memory)
         };
         let answer = match answer {
             ModelAnswer::Reply { reply, turn, by } => from_model_reply(question, reply, turn, by),
@@ -85,17 +102,37 @@ impl ScriptState {
         answer
     }
 
-    fn no_route(&self, request: &ReceivedRequest) -> MockResponse {
-        let paths = self.script.routes.iter().map(|route| {
-            let method = route.method.as_ref().map_or("any", Method::as_str);
-            Value::from(format!("{method} {}", route.path))
+    fn unmatched(&self, request: &ReceivedRequest) -> MockResponse {
+        let rules = self.file.rules.iter().filter(|rule| rule.targets.requests).map(|rule| {
+            let when = &rule.when;
+            let step = when.step.iter().map(|step| format!(" from step {}", step.text())).next().unwrap_or_default();
+            let method = when.method.as_deref().unwrap_or("any");
+            Value::from(format!("{method} {}{step}", when.url.as_deref().unwrap_or("*")))
         });
-        let message = format!("no route of the script matches {} {}", request.method, request.target);
-        let body = Value::object([("error", Value::from(message)), ("routes", Value::list(paths.collect()))]);
+        let message = format!("no rule of the mock file matches {} {}", request.method, request.target);
+        let body = Value::object([("error", Value::from(message)), ("rules", Value::list(rules.collect()))]);
         let mut answer = MockResponse::json(StatusCode::INTERNAL_SERVER_ERROR, &body);
-        answer.by = "no route matches".to_owned();
+        answer.by = "no rule matches".to_owned();
         answer
     }
+}
+
+/// Matches a request. Of a pattern with a host only the path counts: requests to it come here.
+fn matches(when: &MockCondition, request: &ReceivedRequest) -> bool {
+    let step = || header_text(&request.headers, "x-windlass-path");
+    when.url.as_ref().is_none_or(|url| matches_glob(url_path(url), &request.path))
+        && when.method.as_ref().is_none_or(|method| *method == *request.method.as_str())
+        && when.query.iter().all(|(name, value)| query_has(&request.query, name, value))
+        && when.step.as_ref().is_none_or(|pattern| step().is_some_and(|path| pattern.matches_task(&path)))
+        && when.contains.as_ref().is_none_or(|text| String::from_utf8_lossy(&request.body).contains(text.as_str()))
+}
+
+fn has_numbers(rule: &MockRule, request: &ReceivedRequest, call: u64, attempt: u64) -> bool {
+    let numbers = &rule.numbers;
+    let iteration = || header_text(&request.headers, "x-windlass-path").as_deref().and_then(innermost_iteration);
+    numbers.call.is_none_or(|wanted| wanted == call)
+        && numbers.attempt.is_none_or(|wanted| wanted == attempt)
+        && numbers.iteration.is_none_or(|wanted| iteration() == Some(wanted))
 }
 
 struct MockResponse {
@@ -115,17 +152,8 @@ impl MockResponse {
     }
 }
 
-fn fits(route: &MockRoute, request: &ReceivedRequest) -> bool {
-    let path = match route.path.strip_suffix('*') {
-        Some(start) => request.path.starts_with(start),
-        None => request.path == route.path,
-    };
-    let method = route.method.as_ref().is_none_or(|method| *method == request.method);
-    path && method && route.query.iter().all(|(name, value)| request.query.get(name) == Some(value))
-}
-
-fn from_route(scripted: &RouteReply, request: &ReceivedRequest, by: String) -> MockResponse {
-    let (body, content_type) = match &scripted.body {
+fn from_answer(answer: &MockAnswer, request: &ReceivedRequest, by: String) -> MockResponse {
+    let (body, content_type) = match answer.body.as_ref().unwrap_or(&Value::Null) {
         Value::Null => (Bytes::new(), None),
         Value::Str(text) if &**text == "$echo" => (to_json(&request.echo()).into(), Some(JSON)),
         Value::Str(text) => (text.to_string().into(), Some(HeaderValue::from_static("text/plain; charset=utf-8"))),
@@ -134,12 +162,23 @@ fn from_route(scripted: &RouteReply, request: &ReceivedRequest, by: String) -> M
             None => (to_json(body).into(), Some(JSON)),
         },
     };
-    let mut headers = scripted.headers.clone();
+    let mut headers = answer.headers.clone();
     if let Some(content_type) = content_type {
         headers.entry(header::CONTENT_TYPE).or_insert(content_type);
     }
-    let after = Some(Duration::from_millis(scripted.after_ms));
-    MockResponse { status: scripted.status, headers, body: ChunkedBody::from_bytes(body), after, by }
+    if let Some(seconds) = answer.retry_after {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    let body = match answer.fault == Some(MockFault::Truncated) {
+        true => ChunkedBody::from_bytes(body.slice(..body.len() / 2)).then_abort(),
+        false => ChunkedBody::from_bytes(body),
+    };
+    MockResponse { status: answer.status.unwrap_or(StatusCode::OK), headers, body, after: delay(answer), by }
+}
+
+/// Returns the delay of an answer; `None` never responds.
+fn delay(answer: &MockAnswer) -> Option<Duration> {
+    (answer.fault != Some(MockFault::Hang)).then(|| Duration::from_millis(answer.delay_ms))
 }
 
 fn binary(body: &Value) -> Option<(Bytes, HeaderValue)> {
@@ -148,12 +187,7 @@ fn binary(body: &Value) -> Option<(Bytes, HeaderValue)> {
     Some((bytes.into(), HeaderValue::from_str(content_type).ok()?))
 }
 
-fn from_model_reply(
-    question: &ModelQuery,
-    reply: &super::rules::ScriptedModelReply,
-    turn: u64,
-    by: String,
-) -> MockResponse {
+fn from_model_reply(question: &ModelQuery, reply: &MockAnswer, turn: u64, by: String) -> MockResponse {
     let status = reply.status.unwrap_or(StatusCode::OK);
     let mut answer = if status.is_success() {
         model_success(question, reply, turn)
@@ -164,14 +198,13 @@ fn from_model_reply(
     if let Some(seconds) = reply.retry_after {
         answer.headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    let after = (reply.fault != Some(ScriptedFault::Hang)).then(|| Duration::from_millis(reply.after_ms));
-    MockResponse { status, after, by, ..answer }
+    MockResponse { status, after: delay(reply), by, ..answer }
 }
 
-fn model_success(question: &ModelQuery, reply: &super::rules::ScriptedModelReply, turn: u64) -> MockResponse {
+fn model_success(question: &ModelQuery, reply: &MockAnswer, turn: u64) -> MockResponse {
     let model = question.body.get("model").cloned().unwrap_or_default();
     let sent = ModelResponse { protocol: question.wire, model, reply, turn };
-    let is_cut = reply.fault == Some(ScriptedFault::Truncated);
+    let is_cut = reply.fault == Some(MockFault::Truncated);
     let flag = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
     if !flag(question.body.get("stream")) {
         let body = to_json(&sent.to_value());
@@ -198,7 +231,7 @@ fn model_success(question: &ModelQuery, reply: &super::rules::ScriptedModelReply
     }
 }
 
-pub(super) async fn handle(request: Request<Incoming>, state: Arc<ScriptState>) -> io::Result<Response<ChunkedBody>> {
+pub(super) async fn handle(request: Request<Incoming>, state: Arc<MockState>) -> io::Result<Response<ChunkedBody>> {
     let received = ReceivedRequest::read(request).await?;
     let answer = state.respond(&received);
     match answer.after {

@@ -3,7 +3,7 @@
 use hyper::StatusCode;
 use windlass_value::{Map, Value, to_json};
 
-use super::rules::{ScriptedFault, ScriptedModelReply, ScriptedStop, ScriptedUsage};
+use super::answers::{MockAnswer, MockFault, ScriptedStop, ScriptedUsage};
 
 /// Number of characters per stream event: few, so that clients must join them.
 const TEXT_CHARS: usize = 12;
@@ -21,7 +21,7 @@ pub(super) enum MockModelProtocol {
 pub(super) struct ModelResponse<'a> {
     pub(super) protocol: MockModelProtocol,
     pub(super) model: Value,
-    pub(super) reply: &'a ScriptedModelReply,
+    pub(super) reply: &'a MockAnswer,
     pub(super) turn: u64,
 }
 
@@ -74,7 +74,7 @@ impl ModelResponse<'_> {
         let calls = self.reply.calls.iter().enumerate().map(|(index, call)| {
             let id = call.id.clone().unwrap_or_else(|| format!("call_{}_{}", self.turn, index + 1));
             let mut arguments = to_json(&call.arguments);
-            if self.reply.fault == Some(ScriptedFault::Malformed) {
+            if self.reply.fault == Some(MockFault::Malformed) {
                 arguments.pop();
             }
             (id, call.name.as_str(), arguments)
@@ -183,7 +183,7 @@ impl ModelResponse<'_> {
         let calls = self.reply.calls.iter().zip(self.calls()).map(|(call, (id, name, _))| {
             // A complete message cannot contain malformed JSON, so the arguments get another type instead.
             let input = match self.reply.fault {
-                Some(ScriptedFault::Malformed) => Value::from(to_json(&call.arguments)),
+                Some(MockFault::Malformed) => Value::from(to_json(&call.arguments)),
                 _ => call.arguments.clone(),
             };
             Value::object([("type", "tool_use".into()), ("id", id.into()), ("name", name.into()), ("input", input)])

@@ -167,7 +167,7 @@ impl RequestAuth {
 }
 
 /// Translates the input to the names of the tool `http`.
-fn to_http_input(input: &ToolInput<'_>) -> Result<Map, ErrorInfo> {
+pub(super) fn to_http_input(input: &ToolInput<'_>) -> Result<Map, ErrorInfo> {
     let mut http_input = Map::new();
     let hint = "give the whole address as `url`, for example `https://host/path`";
     let (_, url) =
@@ -239,7 +239,7 @@ fn timeouts(input: &ToolInput<'_>, default_connect: Duration) -> Result<(Connect
 }
 
 /// Translates the outcome to the names of playbooks. The facts are present even without a reply.
-fn playbook_outcome(http: TaskOutcome) -> TaskOutcome {
+pub(super) fn playbook_outcome(http: TaskOutcome) -> TaskOutcome {
     let part = |name: &str| http.output.get(name).cloned().unwrap_or_default();
     let (status, headers, body) = (part("statusCode"), part("headers"), part("body"));
     // Templates have no binary values: a body of any type whose bytes are text, such as XML or a form, is that text.

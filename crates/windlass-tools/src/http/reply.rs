@@ -6,9 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use http_body_util::BodyExt;
-use hyper::Response;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap};
+use hyper::{Response, StatusCode};
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_value::{Map, Timestamp, Value, to_json};
 
@@ -73,13 +73,36 @@ async fn outcome(request: &HttpRequest, response: Response<Incoming>, max_bytes:
         Err(error) if !error.replied => return TaskOutcome::failure(error),
         Err(error) => (Value::Null, Some(error)),
     };
-    let status_error = || failure::status(request, head.status, &body_excerpt(request, &body));
-    let error = problem.or_else(|| (!head.status.is_success()).then(status_error));
+    reply_outcome(request, head.status, &head.headers, body, problem)
+}
+
+/// Returns the outcome of a complete reply: with this problem, or with an error for a status that is no success.
+pub(super) fn reply_outcome(
+    request: &HttpRequest,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: Value,
+    problem: Option<ErrorInfo>,
+) -> TaskOutcome {
+    let status_error = || failure::status(request, status, &body_excerpt(request, &body));
+    let error = problem.or_else(|| (!status.is_success()).then(status_error));
+    TaskOutcome { error, ..success_outcome(status, headers, body) }
+}
+
+/// Returns the outcome of a reply to something that is no request, for which the error has this name.
+pub(super) fn status_outcome(shown: &str, status: StatusCode, headers: &HeaderMap, body: Value) -> TaskOutcome {
+    let reason = status.canonical_reason().unwrap_or_default();
+    let message = format!("{shown} answered {} {reason}", status.as_str());
+    let error = (!status.is_success()).then(|| ErrorInfo::new(status.as_str(), "http", message).replied());
+    TaskOutcome { error, ..success_outcome(status, headers, body) }
+}
+
+fn success_outcome(status: StatusCode, headers: &HeaderMap, body: Value) -> TaskOutcome {
     let mut output = Map::with_capacity(3);
-    output.insert("statusCode", i64::from(head.status.as_u16()));
-    output.insert("headers", headers_value(&head.headers));
+    output.insert("statusCode", i64::from(status.as_u16()));
+    output.insert("headers", headers_value(headers));
     output.insert("body", body);
-    TaskOutcome { error, meta: meta(&head.headers), ..TaskOutcome::success(Value::map(output)) }
+    TaskOutcome { meta: meta(headers), ..TaskOutcome::success(Value::map(output)) }
 }
 
 fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {

@@ -51,10 +51,10 @@ pub(crate) fn check(ran: &RunResult, expect: &Value) -> Vec<String> {
     let unmatched = ran
         .event_lines()
         .lines()
-        .filter(|line| line.contains("ScriptUnmatched") && line.starts_with("task.processed"))
+        .filter(|line| line.contains("MockUnmatched") && line.starts_with("task.processed"))
         .map(str::to_owned)
         .next();
-    wrong.extend(unmatched.filter(|_| expect.get("error").and_then(Value::as_str) != Some("ScriptUnmatched")));
+    wrong.extend(unmatched.filter(|_| expect.get("error").and_then(Value::as_str) != Some("MockUnmatched")));
     wrong
 }
 

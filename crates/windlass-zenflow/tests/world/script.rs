@@ -152,7 +152,7 @@ impl Script {
         match reply {
             Some(reply) => to_outcome(&reply),
             None => TaskOutcome::failure(ErrorInfo::new(
-                "ScriptUnmatched",
+                "MockUnmatched",
                 "model",
                 format!("no reply for call {} of `{step}`", number + 1),
             )),

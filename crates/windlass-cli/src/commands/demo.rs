@@ -1,0 +1,168 @@
+//! `windlass demo`
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_runtime::{RunStartOptions, RuntimeError};
+use windlass_store::{RunStatus, Store};
+use windlass_value::{Map, Value};
+
+use super::dev::{FolderService, serve_folder};
+use crate::agent_options::AgentRunOptions;
+use crate::args::{self, GlobalArgs};
+use crate::config::CliSettings;
+use crate::demo::{DEFINITIONS, DemoFolder};
+use crate::dev::DefinitionRoots;
+use crate::failure::{CliExit, CliFailure};
+use crate::out;
+use crate::service::Service;
+use crate::stores::shell_quote;
+
+/// The folder of a demo without a name, in the current one.
+const DEFAULT_FOLDER: &str = "windlass-demo";
+
+/// The time after which the summary is printed even if runs are still on their way to it.
+const MAX_WAIT: Duration = Duration::from_secs(120);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Serves five definitions with their own mock service and scripted model, and runs them.
+pub(crate) fn demo(global: &GlobalArgs, args: &args::DemoArgs) -> Result<CliExit, CliFailure> {
+    let folder = DemoFolder::open(args.folder.as_deref().unwrap_or(DEFAULT_FOLDER.as_ref()))?;
+    let global = GlobalArgs { store: Some(folder.store()), config: None, ..global.clone() };
+    let settings =
+        CliSettings { agent_options: AgentRunOptions::for_demo(&folder.path), ..CliSettings::load(&global)? };
+    let settings = Arc::new(settings);
+    let roots = DefinitionRoots::new(&[folder.path.clone()], Some(folder.store()), &settings.process_limits)?;
+    let state = if folder.is_new { "created" } else { "continued; its runs are as they were" };
+    out::note(&format!("demo in {} ({state}); no network and no key are used", folder.path.display()));
+    let options = FolderService {
+        settings,
+        roots,
+        directory: Some(folder.store()),
+        port: args.port,
+        drain: Duration::from_secs(2),
+        open: args.open,
+        testing: &args.testing,
+    };
+    let result = serve_folder(&global, options, async |service, _| {
+        start_runs(service).await?;
+        out::note("the demo's runs are under way …");
+        wait_for_runs(&*service.app.store).await;
+        print_summary(&global, &folder, args.port, service)
+    });
+    let remove = shell_quote(&folder.path.display().to_string());
+    out::note(&format!("`windlass demo {remove}` continues the demo; `rm -r {remove}` removes it"));
+    result
+}
+
+/// Starts a run of each definition, named after it. Runs of an earlier start continue.
+async fn start_runs(service: &Service) -> Result<(), CliFailure> {
+    for definition in &DEFINITIONS {
+        let Some(registered) = service.app.definitions.get(definition.name) else { continue };
+        let options = RunStartOptions { id: Some(definition.name.to_owned()), ..RunStartOptions::default() };
+        let started = service.app.engine.start(registered.current.plan(), Value::map(Map::new()), options).await;
+        match started {
+            // The definition may have been edited since.
+            Ok(_) | Err(RuntimeError::RunExists(_) | RuntimeError::Owned { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Waits until every run has ended, waits for a person, or polls.
+async fn wait_for_runs(store: &dyn Store) {
+    let is_settled = |name: &str| {
+        let status = store.run(name).ok().flatten().map(|row| row.status);
+        let is_open = |status: RunStatus| matches!(status, RunStatus::Pending | RunStatus::Running);
+        name == "polling" || !status.is_some_and(is_open)
+    };
+    let start = Instant::now();
+    while start.elapsed() < MAX_WAIT && !DEFINITIONS.iter().all(|definition| is_settled(definition.name)) {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+fn print_summary(
+    global: &GlobalArgs,
+    folder: &DemoFolder,
+    port: Option<u16>,
+    service: &Service,
+) -> Result<(), CliFailure> {
+    let commands = next_commands(folder, port);
+    if global.json {
+        return print_json(folder, &commands, service);
+    }
+    out::print("")?;
+    for definition in &DEFINITIONS {
+        let status = service.app.store.run(definition.name)?.map_or("unknown", |row| row.status.as_str());
+        out::print(&format!("  {:<9} {status:<10} {}", definition.name, definition.about))?;
+    }
+    out::print("\nTry these in another terminal:")?;
+    for (about, command) in &commands {
+        out::print(&format!("\n  {about}\n    {command}"))?;
+    }
+    let reveals_token = std::io::stdout().is_terminal() || service.token.is_none();
+    let token = folder.store().join(windlass_server::auth::FIRST_TOKEN_FILE);
+    let token = if reveals_token { String::new() } else { format!(" (its token is in {})", token.display()) };
+    out::print(&format!("\nThe web UI: {}{token}", service.web_ui_url(reveals_token)))?;
+    out::print(&format!(
+        "The demo's files and runs are in {}; Ctrl-C stops it, `rm -r {}` removes it.",
+        folder.path.display(),
+        shell_quote(&folder.path.display().to_string())
+    ))
+}
+
+fn print_json(folder: &DemoFolder, commands: &[NextCommand], service: &Service) -> Result<(), CliFailure> {
+    let commands = commands.iter().map(|(about, command)| Value::object([("about", *about), ("command", command)]));
+    let value = Value::object([
+        ("folder", Value::from(folder.path.display().to_string())),
+        ("url", service.web_ui_url(service.token.is_none()).into()),
+        ("service", folder.service.url("").into()),
+        ("process", Value::Int(i64::from(std::process::id()))),
+        ("commands", Value::list(commands.collect())),
+    ]);
+    out::print(&windlass_value::to_json(&value))
+}
+
+/// A command with its purpose.
+type NextCommand = (&'static str, String);
+
+/// Returns the commands to try next, each complete: the store, and a program that is not on the PATH, are named.
+fn next_commands(folder: &DemoFolder, port: Option<u16>) -> Vec<NextCommand> {
+    let program = program_name();
+    let port = port.map(|port| format!(" --port {port}")).unwrap_or_default();
+    let store = shell_quote(&folder.store().display().to_string());
+    let path = shell_quote(&folder.path.display().to_string());
+    let on_store = |arguments: &str| format!("{program} --store {store} {arguments}");
+    vec![
+        (
+            "Kill it in the middle of its work; the runs resume where they were:",
+            format!("kill -9 {}; {program} demo {path}{port}", std::process::id()),
+        ),
+        ("Look at the seven iterations that failed:", on_store("iterations orders each --failed")),
+        ("Retry what failed, and only that, as a new run:", on_store("retry orders --trusted")),
+        ("Restart the agent's loop at its second iteration:", on_store("restart review --from cycle.1 --trusted")),
+        (
+            "Fork the loop at its limit, with another value, so that it reaches its target:",
+            on_store("restart climb --from 'climb[3]' --set target=4 --trusted"),
+        ),
+        ("Approve the deployment that waits:", on_store("approve deploy --set approved=true")),
+    ]
+}
+
+/// Returns the name by which a shell finds this program.
+fn program_name() -> String {
+    let own = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found: Option<PathBuf> = std::env::split_paths(&path)
+        .map(|folder| folder.join("windlass"))
+        .find(|file| file.is_file())
+        .and_then(|file| file.canonicalize().ok());
+    match own {
+        Some(own) if found.as_ref() != Some(&own) => shell_quote(&own.display().to_string()),
+        _ => "windlass".to_owned(),
+    }
+}

@@ -1,0 +1,216 @@
+//! `--static FILE`: a mock file answers calls of steps before a tool is called.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_agents::{AGENT_FILES, AGENT_MODEL, AGENT_TOOL};
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture, Tools};
+use windlass_syntax::{Severity, SourceText};
+use windlass_testing::mock::{
+    MockFile, MockFileFormat, MockService, MockableCall, MockedResult, StepAnswer, StepMocks,
+};
+use windlass_tools::{HttpOptions, HttpTool, MockedResponse};
+use windlass_value::Value;
+
+use crate::args::MockingArgs;
+use crate::config::CliSettings;
+use crate::definition;
+use crate::failure::{CliExit, CliFailure};
+use crate::out::{self, Paint};
+
+/// The model's name if the mock file answers for it.
+const MOCKED_MODEL: &str = "mocked";
+
+/// A mock file in use.
+#[derive(Clone)]
+pub(crate) struct ActiveMocks {
+    steps: Arc<StepMocks>,
+    /// Answers the questions of `ai` actions, if the file has rules for a model.
+    model: Option<Arc<MockService>>,
+    /// Delays are skipped with virtual time.
+    skips_delays: bool,
+}
+
+/// Reads a mock file. Problems are printed with their source lines.
+pub(crate) fn read(path: &Path, settings: &CliSettings, paint: Paint) -> Result<MockFile, CliFailure> {
+    let source = definition::read(path, &settings.limits)?;
+    parse(&source, paint)
+}
+
+pub(crate) fn parse(source: &SourceText, paint: Paint) -> Result<MockFile, CliFailure> {
+    MockFile::parse(source).map_err(|problems| {
+        out::note(&problems.render(source, paint.syntax()));
+        let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+        let reports = problems.reports(source);
+        CliFailure::new(CliExit::Invalid, format!("{} has {errors} problem(s)", source.name))
+            .problems(&reports)
+            .hint("docs/mocks.md describes the format; `windlass schema mocks` prints its JSON Schema")
+    })
+}
+
+/// Adds the mock file of the command line to the settings. Its rules for a model replace every model.
+pub(crate) fn apply(
+    mut settings: CliSettings,
+    args: &MockingArgs,
+    skips_delays: bool,
+    paint: Paint,
+) -> Result<CliSettings, CliFailure> {
+    let Some(path) = &args.static_file else { return Ok(settings) };
+    let file = read(path, &settings, paint)?;
+    let model = match file.has_model() {
+        true => Some(replace_models(&mut settings, &file, path)?),
+        false => None,
+    };
+    settings.mocks = Some(ActiveMocks { steps: Arc::new(StepMocks::new(file)), model, skips_delays });
+    Ok(settings)
+}
+
+fn replace_models(settings: &mut CliSettings, file: &MockFile, path: &Path) -> Result<Arc<MockService>, CliFailure> {
+    let failed = |error: std::io::Error| CliFailure::usage(format!("the mocked model cannot be served: {error}"));
+    let service = MockService::start(file.clone(), 0).map_err(failed)?;
+    settings.model.base_url = Some(service.model_url());
+    settings.model.model.get_or_insert_with(|| MOCKED_MODEL.to_owned());
+    if settings.agent_options.model.is_none() {
+        let file: PathBuf = path.canonicalize().map_err(failed)?;
+        settings.agent_options.model = Some(format!("scripted:{}", file.display()));
+    }
+    Ok(Arc::new(service))
+}
+
+impl ActiveMocks {
+    /// Returns the input for a run that gets none otherwise.
+    pub(crate) fn input(&self) -> Option<&Value> {
+        self.steps.file().input()
+    }
+
+    /// Returns the names of steps that have a rule: they need no tool that exists.
+    pub(crate) fn step_names(&self) -> Vec<String> {
+        self.steps.file().step_names()
+    }
+
+    /// Describes the file, for a note at the start.
+    pub(crate) fn describe(&self) -> String {
+        let file = self.steps.file();
+        let format = match file.format() {
+            MockFileFormat::Rules => "",
+            MockFileFormat::StaticResults => ", from the static results of a definition",
+            MockFileFormat::UnitTestMocks => ", from the mocks of a Logic Apps unit test",
+        };
+        let model = if self.model.is_some() { "; it answers for all models" } else { "" };
+        format!("calls are answered by {} mock rule(s){format}{model}", file.rule_count())
+    }
+
+    /// Wraps all tools.
+    pub(crate) fn wrap(&self, tools: Tools, settings: &CliSettings) -> Tools {
+        let http = HttpTool::new(HttpOptions::from_limits(&settings.process_limits));
+        tools.wrap_each(|inner| MockedTool { inner, mocks: self.clone(), http: http.clone() })
+    }
+
+    /// Wraps all tools of a program without remote workers. A tool that does not exist can be called if a rule answers
+    /// for it.
+    pub(crate) fn wrap_local(&self, tools: Tools, settings: &CliSettings) -> Tools {
+        self.wrap(tools.with_fallback(Arc::new(MissingTool)), settings)
+    }
+}
+
+/// A tool whose calls are answered by rules first.
+struct MockedTool {
+    inner: Arc<dyn Tool>,
+    mocks: ActiveMocks,
+    http: HttpTool,
+}
+
+impl Tool for MockedTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        // Models are mocked by their replies, and the files of an agent are on this machine.
+        if [AGENT_MODEL.name, AGENT_FILES.name].contains(&&*call.tool) || call.is_continuation {
+            return self.inner.call(call);
+        }
+        match self.mocks.steps.answer(&mockable_call(&call)) {
+            Some(answer) => self.respond(call, answer),
+            None if self.mocks.steps.is_strict() => {
+                let outcome = TaskOutcome::failure(unmatched(&call));
+                Box::pin(async move { outcome })
+            }
+            None => self.inner.call(call),
+        }
+    }
+
+    fn runs_remotely(&self, call: &ToolCall) -> bool {
+        self.mocks.steps.would_call(&mockable_call(call)) && self.inner.runs_remotely(call)
+    }
+}
+
+impl MockedTool {
+    fn respond(&self, call: ToolCall, answer: StepAnswer) -> ToolFuture {
+        let (http, delay) = (self.http.clone(), answer.delay);
+        let skips_delay = self.mocks.skips_delays || delay.is_zero();
+        Box::pin(async move {
+            let mut cancelled = call.cancelled.clone();
+            let wait = async {
+                match answer.result {
+                    MockedResult::Hang => std::future::pending().await,
+                    _ if skips_delay => {}
+                    _ => tokio::time::sleep(delay).await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = cancelled.wait() => {
+                    TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "the mocked call was cancelled"))
+                }
+                () = wait => outcome(&http, call, answer.result),
+            }
+        })
+    }
+}
+
+fn outcome(http: &HttpTool, call: ToolCall, result: MockedResult) -> TaskOutcome {
+    match result {
+        MockedResult::Output { output, error } => {
+            let error = error.map(|error| ErrorInfo::new(error.code, error.kind, error.message).replied());
+            TaskOutcome { error, ..TaskOutcome::success(tool_output(&call, output)) }
+        }
+        MockedResult::Response { status, headers, body } => {
+            http.mocked_outcome(call, MockedResponse { status, headers, body })
+        }
+        MockedResult::Broken | MockedResult::Hang => HttpTool::mocked_break(&call),
+    }
+}
+
+/// Returns the output of a tool of an agent in the form in which the agent's model reads it.
+fn tool_output(call: &ToolCall, output: Value) -> Value {
+    match (&*call.tool == AGENT_TOOL.name, &output) {
+        (true, Value::Str(_)) => Value::object([("content", output), ("error", false.into())]),
+        _ => output,
+    }
+}
+
+/// Returns the call as rules see it. A tool that an agent calls has its own name.
+fn mockable_call(call: &ToolCall) -> MockableCall<'_> {
+    let own = call.input.get("tool").and_then(Value::as_str).filter(|_| &*call.tool == AGENT_TOOL.name);
+    MockableCall {
+        definition: &call.definition.name,
+        path: &call.path,
+        tool: own.unwrap_or(&call.tool),
+        attempt: u64::from(call.attempt),
+        input: &call.input,
+    }
+}
+
+fn unmatched(call: &ToolCall) -> ErrorInfo {
+    let MockableCall { path, tool, attempt, .. } = mockable_call(call);
+    let message = format!("no rule of the mock file matches step `{path}`, tool `{tool}`, attempt {attempt}");
+    ErrorInfo::new("MockUnmatched", "input", message).hint("add a rule for it, or `otherwise: call` to call the tool")
+}
+
+/// Stands for a tool that this program does not have.
+struct MissingTool;
+
+impl Tool for MissingTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        let message = format!("unknown tool `{}`, and no mock rule answers for step `{}`", call.tool, call.path);
+        Box::pin(async move { TaskOutcome::failure(ErrorInfo::new("NoSuchTool", "tool", message)) })
+    }
+}

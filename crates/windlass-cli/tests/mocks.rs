@@ -1,0 +1,350 @@
+//! Mock files: `--static`, imports of the formats of Logic Apps, and stubs for definitions.
+
+use crate::support;
+
+use serde_json::{Value, json};
+use support::TestDir;
+
+/// An address that no test may reach.
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+fn loop_over_services() -> String {
+    json!({
+        "name": "orders",
+        "actions": {
+            "list": {"type": "http", "inputs": {"method": "GET", "uri": format!("{NOWHERE}/orders?state=open")}},
+            "each": {
+                "type": "foreach",
+                "runAfter": {"list": ["Succeeded"]},
+                "foreach": "@body('list')?['orders']",
+                "actions": {
+                    "pay": {
+                        "type": "http",
+                        "inputs": {
+                            "method": "POST",
+                            "uri": format!("{NOWHERE}/pay"),
+                            "body": {"id": "@item()?['id']"},
+                            "retryPolicy": {"type": "fixed", "count": 2, "interval": "PT10S"}
+                        }
+                    }
+                }
+            }
+        },
+        "outputs": {"paid": "@outputs('each')"}
+    })
+    .to_string()
+}
+
+fn run(place: &TestDir, file: &str, mocks: &str) -> (Value, support::CommandOutput) {
+    let done = place.windlass(&["run", file, "--static", mocks, "--virtual-time", "--json", "-q"]);
+    (serde_json::from_str(&done.out).unwrap_or_default(), done)
+}
+
+/// A step's name matches all its iterations; an iteration, an attempt and a call can be told apart; nothing is sent.
+#[test]
+fn rules_answer_for_steps() {
+    let place = TestDir::new();
+    place.write("orders.json", loop_over_services());
+    place.write(
+        "mocks.yaml",
+        r#"
+mocks:
+  - {when: {url: /orders, query: {state: open}}, body: {orders: [{id: 7}, {id: 8}, {id: 9}]}}
+  - {when: {step: pay, iteration: 1, attempt: 1}, status: 503, body: busy}
+  - {when: {step: each.pay, contains: '"id":9'}, error: {code: 402, kind: http, message: no money}}
+  - {when: {step: pay}, body: {receipt: 1}}
+"#,
+    );
+    let (report, done) = run(&place, "orders.json", "mocks.yaml");
+    assert_eq!((done.code, &report["status"]), (Some(1), &json!("failed")), "{}{}", done.out, done.err);
+    done.has("no money");
+    let events = place.windlass(&["events", "last", "--json"]);
+    let attempts: Vec<&str> = events.out.lines().filter(|line| line.contains("\"task.processed\"")).collect();
+    // One call of the list, one payment, one with a failed attempt before it, and three failed attempts.
+    assert!(attempts.len() >= 4, "{}", events.out);
+    let iterations = place.windlass(&["iterations", "last", "each", "--json"]).json();
+    let statuses: Vec<&str> =
+        iterations["iterations"].as_array().expect("a list").iter().filter_map(|one| one["status"].as_str()).collect();
+    assert_eq!(statuses, ["succeeded", "succeeded", "failed"], "{iterations}");
+}
+
+#[test]
+fn a_strict_file_fails_what_it_does_not_know() {
+    let place = TestDir::new();
+    place.write("orders.json", loop_over_services());
+    place.write("mocks.json", r#"{"otherwise": "fail", "mocks": [{"when": {"step": "pay"}, "body": 1}]}"#);
+    let (report, done) = run(&place, "orders.json", "mocks.json");
+    assert_eq!(done.code, Some(1), "{}", done.err);
+    assert_eq!(report["error"]["code"], "MockUnmatched", "{report}");
+    done.has("step `list`");
+    // Without it, the tool is called: nothing listens there.
+    place.write("mocks.json", r#"{"mocks": [{"when": {"step": "pay"}, "body": 1}]}"#);
+    let (report, _) = run(&place, "orders.json", "mocks.json");
+    assert_eq!(report["error"]["kind"], "connection", "{report}");
+}
+
+/// The input of the file is used if the command line has none, and its problems have positions.
+#[test]
+fn the_file_has_an_input_and_its_problems_positions() {
+    let place = TestDir::new();
+    let definition = json!({
+        "name": "greet",
+        "parameters": {"who": {"type": "String"}},
+        "actions": {"say": {"type": "compose", "inputs": "Hello, @{parameters('who')}!"}},
+        "outputs": {"text": "@outputs('say')"}
+    });
+    place.write("greet.json", definition.to_string());
+    place.write("mocks.yaml", "input: {who: world}\nmocks: []\n");
+    let (report, done) = run(&place, "greet.json", "mocks.yaml");
+    assert_eq!(report["output"]["text"], "Hello, world!", "{}", done.err);
+    let set = ["run", "greet.json", "--static", "mocks.yaml", "--set", "who=you", "--json", "-q"];
+    assert_eq!(place.json(&set)["output"]["text"], "Hello, you!");
+    place.write("mocks.yaml", "mocks:\n  - {when: {stp: a}, output: 1}\n");
+    let (_, done) = run(&place, "greet.json", "mocks.yaml");
+    done.exits(2).has("mocks.yaml:2:13").has("did you mean `step`?").has("docs/mocks.md");
+}
+
+/// Rules for requests and models of a service answer in the engine, too.
+#[test]
+fn the_file_of_a_service_works_for_steps_and_models() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/loom/seed");
+    let place = TestDir::new();
+    for name in ["5-polling.repaired.json", "3-pages.repaired.json", "6-agent-with-tools.repaired.json"] {
+        let text = std::fs::read_to_string(format!("{folder}/{name}")).expect("an example");
+        place.write(name, text.replace("http://127.0.0.1:8090", NOWHERE));
+    }
+    let settings = std::fs::read_to_string(format!("{folder}/windlass.toml")).expect("the settings");
+    place.write("windlass.toml", settings.replace("http://127.0.0.1:8090", NOWHERE));
+    place.write("service.json", std::fs::read_to_string(format!("{folder}/service.json")).expect("the mocks"));
+    for (file, expected) in [
+        ("5-polling.repaired.json", json!({"job": {"status": "complete", "result": 42}})),
+        ("3-pages.repaired.json", json!({"found": ["hull", "mast", "keel", "sail", "rope"], "pages": 3})),
+    ] {
+        let (report, done) = run(&place, file, "service.json");
+        assert_eq!(report["output"], expected, "{file}: {}{}", done.out, done.err);
+    }
+}
+
+/// The mocks of a unit test of Microsoft's answer for connectors, which nothing here can call.
+#[test]
+fn mocks_of_a_unit_test_are_imported() {
+    let place = TestDir::new();
+    let definition = json!({
+        "definition": {
+            "triggers": {"When_messages_are_available": {"type": "ServiceProvider", "inputs": {}}},
+            "actions": {
+                "Call_External_API": {"type": "Http", "inputs": {"method": "GET", "uri": format!("{NOWHERE}/status")}},
+                "CompleteMessage": {
+                    "type": "ServiceProvider",
+                    "inputs": {
+                        "parameters": {"queueName": "q", "lockToken": "@triggerBody()?['lockToken']"},
+                        "serviceProviderConfiguration": {"connectionName": "serviceBus", "operationId": "completeQueueMessageV2", "serviceProviderId": "/serviceProviders/serviceBus"}
+                    },
+                    "runAfter": {"Call_External_API": ["Succeeded"]}
+                },
+                "Call_child": {
+                    "type": "Workflow",
+                    "inputs": {"host": {"workflow": {"id": "not-here"}}},
+                    "runAfter": {"CompleteMessage": ["Succeeded"]}
+                }
+            },
+            "outputs": {
+                "status": {"type": "String", "value": "@body('Call_External_API')?['status']"},
+                "code": {"type": "Int", "value": "@outputs('CompleteMessage')['statusCode']"},
+                "child": {"type": "String", "value": "@body('Call_child')?['answer']"},
+                "token": {"type": "String", "value": "@triggerBody()?['lockToken']"}
+            }
+        },
+        "kind": "Stateful"
+    });
+    place.write("workflow.json", definition.to_string());
+    let mocks = json!({
+        "triggerMocks": {
+            "When_messages_are_available": {"name": "When_messages_are_available", "status": "Succeeded", "outputs": {"body": {"lockToken": "78232fa8"}}}
+        },
+        "actionMocks": {
+            "Call_External_API": {"name": "Call_External_API", "status": "Succeeded", "outputs": {"statusCode": 200, "body": {"status": "Awesome!"}}},
+            "CompleteMessage": {"name": "CompleteMessage", "status": "Succeeded", "outputs": {"statusCode": "OK", "body": {}}},
+            "Call_child": {"status": "Succeeded", "outputs": {"statusCode": "OK", "body": {"answer": "from the mock"}}}
+        }
+    });
+    place.write("wf-mock.json", mocks.to_string());
+    let (report, done) = run(&place, "workflow.json", "wf-mock.json");
+    let expected = json!({"status": "Awesome!", "code": 200, "child": "from the mock", "token": "78232fa8"});
+    assert_eq!(report["output"], expected, "{}{}", done.out, done.err);
+    // A mocked failure is that of the action.
+    let mut failing = mocks;
+    failing["actionMocks"]["CompleteMessage"]["status"] = json!("Failed");
+    failing["actionMocks"]["CompleteMessage"]["error"] = json!({"code": "BadRequest", "message": "gone"});
+    place.write("wf-mock.json", failing.to_string());
+    let (report, done) = run(&place, "workflow.json", "wf-mock.json");
+    assert_eq!((&report["status"], done.code), (&json!("failed"), Some(1)), "{}", done.out);
+    done.has("gone");
+}
+
+/// `--static` with a definition turns on its static results, also those that are disabled.
+#[test]
+fn static_results_are_imported() {
+    let place = TestDir::new();
+    let definition = json!({
+        "name": "static",
+        "actions": {
+            "get": {
+                "type": "http",
+                "uri": format!("{NOWHERE}/x"),
+                "runtimeConfiguration": {"staticResult": {"name": "HTTP0", "staticResultOptions": "Disabled"}}
+            }
+        },
+        "staticResults": {"HTTP0": {"status": "Succeeded", "outputs": {"statusCode": "OK", "body": {"n": 5}}}},
+        "outputs": {"n": "@body('get').n"}
+    });
+    place.write("static.json", definition.to_string());
+    let (report, done) = run(&place, "static.json", "static.json");
+    assert_eq!(report["output"], json!({"n": 5}), "{}{}", done.out, done.err);
+    let done = place.windlass(&["run", "static.json", "--json", "-q", "--virtual-time"]);
+    assert_eq!(done.code, Some(1), "{}", done.out);
+}
+
+/// The stubs of a definition are valid, answer every call, and have the values that it reads.
+#[test]
+fn stubs_let_a_definition_run() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let place = TestDir::new();
+    place.write("orders.json", loop_over_services());
+    for (name, file) in [
+        ("polling.json", "loom/seed/5-polling.repaired.json"),
+        ("pages.json", "loom/seed/3-pages.repaired.json"),
+        ("medications.yaml", "noetl/medications.yaml"),
+        ("review.yaml", "zenflow/loop-repeat-until.yaml"),
+    ] {
+        let text = std::fs::read_to_string(format!("{examples}/{file}")).expect("an example");
+        place.write(name, text.replace("http://127.0.0.1:8090", NOWHERE));
+    }
+    for (file, parts) in [
+        ("orders.json", &[r#"step: "list""#, r#"{"orders":[{"id":1}]}"#, r#"step: "pay""#, "# http POST"][..]),
+        ("polling.json", &[r#"step: "checkStatus""#, r#"{"status":"complete"}"#]),
+        ("pages.json", &[r#""nextPageUrl":null"#]),
+        (
+            "medications.yaml",
+            &[r#"step: "fetch_medications.sink""#, r#"step: "fetch_medications""#, r#""hasMore":false"#, r#""data":["#],
+        ),
+        ("review.yaml", &[r#"step: "dev_cycle.judge""#, r#""done":true"#, r#"text: "LGTM""#]),
+    ] {
+        let mocks = format!("{file}.mocks.yaml");
+        let written = place.windlass(&["mock", "--from", file, &mocks]);
+        written.exits(0).has("--static");
+        let text = std::fs::read_to_string(place.path(&mocks)).expect("the stubs");
+        parts.iter().for_each(|part| assert!(text.contains(part), "{file}: no {part} in\n{text}"));
+        let again = place.windlass(&["mock", "--from", file, &mocks]);
+        again.exits(3).has("never overwritten");
+        assert_eq!(place.windlass(&["mock", "--from", file]).exits(0).out.trim_end(), text.trim_end());
+    }
+    for file in ["orders.json", "polling.json", "review.yaml"] {
+        let (_, done) = run(&place, file, &format!("{file}.mocks.yaml"));
+        assert_eq!(done.code, Some(0), "{file}: {}{}", done.out, done.err);
+    }
+}
+
+/// All shapes that the inference of each dialect knows.
+#[test]
+fn stubs_have_the_shapes_that_are_read() {
+    let place = TestDir::new();
+    let definition = json!({
+        "definition": {
+            "actions": {
+                "Get": {"type": "ApiConnection", "inputs": {"path": "/x"}},
+                "Parse": {
+                    "type": "ParseJson",
+                    "inputs": {
+                        "content": "@body('Get')",
+                        "schema": {"type": "object", "properties": {
+                            "when": {"type": "string", "format": "date-time"},
+                            "kind": {"enum": ["a", "b"]},
+                            "rows": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}}
+                        }}
+                    },
+                    "runAfter": {"Get": ["Succeeded"]}
+                },
+                "Filter": {"type": "Query", "inputs": {"from": "@body('Parse')?['rows']", "where": "@equals(item()?['flag'], true)"}, "runAfter": {"Parse": ["Succeeded"]}},
+                "Each": {
+                    "type": "Foreach",
+                    "foreach": "@body('Filter')",
+                    "actions": {"Use": {"type": "Compose", "inputs": "@items('Each')?['deep']?['url']"}},
+                    "runAfter": {"Filter": ["Succeeded"]}
+                }
+            }
+        }
+    });
+    place.write("workflow.json", definition.to_string());
+    let text = place.windlass(&["mock", "--from", "workflow.json"]).exits(0).out.clone();
+    let expected = r#"output: {"statusCode":200,"body":{"rows":[{"n":1,"flag":true,"deep":{"url":"https://example.com"}}],"when":"2026-01-31T12:00:00Z","kind":"a"}}"#;
+    assert!(text.contains(expected), "{text}");
+    place.write(
+        "flow.yaml",
+        r#"
+metadata: {name: flow}
+workload: {url: "http://127.0.0.1:1"}
+workflow:
+  - step: fetch
+    tool:
+      - page: {kind: http, url: "{{ workload.url }}/x", eval: [{expr: "{{ outcome.result.data.state == 'ready' }}", do: continue}, {else: {do: fail}}]}
+      - count: {kind: python, args: {rows: "{{ _prev.data.rows }}"}, code: "result = len(rows)"}
+    next: [{step: each}]
+  - step: each
+    loop: {in: "{{ page.data.rows }}", iterator: row}
+    tool: {kind: http, url: "{{ workload.url }}/{{ iter.row.id }}", method: POST}
+"#,
+    );
+    let text = place.windlass(&["mock", "--from", "flow.yaml"]).exits(0).out.clone();
+    for part in
+        [r#"step: "fetch.page""#, r#"{"rows":[{"id":1}],"state":"ready"}"#, r#"step: "fetch.count""#, r#"step: "each""#]
+    {
+        assert!(text.contains(part), "no {part} in\n{text}");
+    }
+    place.write(
+        "agents.yaml",
+        r#"
+name: agents
+agents: {writer: {description: x, resultSchema: {type: object, properties: {title: {type: string}, good: {type: boolean}}}}}
+steps:
+  - {id: write, agent: writer, instructions: "Write."}
+  - {id: send, dependsOn: [write], condition: "steps.write.result.title == 'Ahoy'", instructions: "Send."}
+"#,
+    );
+    let text = place.windlass(&["mock", "--from", "agents.yaml"]).exits(0).out.clone();
+    for part in [r#""arguments":{"title":"Ahoy","good":true}"#, r#"text: "The reply of send.""#] {
+        assert!(text.contains(part), "no {part} in\n{text}");
+    }
+    place.write("none.json", r#"{"a": 1}"#);
+    place.windlass(&["mock", "--from", "none.json"]).exits(2).has("WND-0001");
+}
+
+/// Tools of agents are mocked by their own names.
+#[test]
+fn tools_of_agents_are_mocked() {
+    let place = TestDir::new();
+    place.write("flow.yaml", "name: flow\nsteps: [{id: work, instructions: 'List.'}]\n");
+    place.write(
+        "mocks.yaml",
+        r#"
+mocks:
+  - when: {tool: bash, contains: "rm -rf"}
+    output: it was not run
+  - when: {step: work}
+    answers:
+      - calls: [{name: bash, arguments: {command: "rm -rf /"}}]
+      - text: done
+"#,
+    );
+    let (report, done) = run(&place, "flow.yaml", "mocks.yaml");
+    assert_eq!(report["output"]["steps"]["work"]["content"], "done", "{}{}", done.out, done.err);
+    place.windlass(&["events", "last"]).has("it was not run");
+}
+
+#[test]
+fn the_schema_is_printed() {
+    let place = TestDir::new();
+    let schema = place.windlass(&["schema", "mocks"]).exits(0).json();
+    assert_eq!(schema["required"], json!(["mocks"]));
+    assert!(schema["$defs"]["condition"]["properties"]["iteration"].is_object());
+}
