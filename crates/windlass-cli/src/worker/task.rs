@@ -94,8 +94,9 @@ impl RemoteWorker {
                 () = sleep_or_never(timeout) => failure("timeout", "timeout", "the task took longer than its timeout allows"),
             }
         };
-        let sending =
-            async { drop(tokio::join!(self.send_events(job, lease, events), self.send_lines(job, lease, lines))) };
+        let sending = async {
+            tokio::join!(self.send_events(job, lease, events), self.send_lines(job, lease, lines));
+        };
         tokio::pin!(sending, done);
         let mut all_sent = false;
         let outcome = loop {
