@@ -310,3 +310,25 @@ steps:
     let shown = place.windlass(&["iterations", "j1", "work"]);
     shown.exits(0).has("JUDGE").has("not done: tests are missing").has("done: all tests pass");
 }
+
+#[test]
+fn child_runs_inherit_labels() {
+    let place = TestDir::new();
+    place.write(
+        "child.json",
+        r#"{"name": "child", "actions": {"say": {"type": "compose", "inputs": 1}},
+            "x-windlass": {"labels": {"kind": "child"}}}"#,
+    );
+    place.write(
+        "parent.json",
+        r#"{"name": "parent", "actions": {
+            "ask": {"type": "workflow", "inputs": {"host": {"workflow": {"id": "child"}}, "body": {}}}},
+            "x-windlass": {"labels": {"kind": "parent"}}}"#,
+    );
+    place.windlass(&["run", "parent.json", "--id", "p", "-q", "--label", "customer=acme"]).exits(0);
+    let rows = place.json(&["list", "--children", "--label", "customer=acme", "--json"]);
+    let rows = rows.as_array().expect("an array");
+    let labels: Vec<(&Value, &Value)> = rows.iter().map(|row| (&row["definition"], &row["labels"])).collect();
+    let expected = |kind: &str| json!({"customer": "acme", "kind": kind});
+    assert_eq!(labels, [(&json!("child"), &expected("child")), (&json!("parent"), &expected("parent"))]);
+}

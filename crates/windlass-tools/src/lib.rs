@@ -15,6 +15,7 @@ mod info;
 )]
 mod input;
 #[cfg(feature = "process")]
+#[cfg_attr(not(feature = "shell"), allow(dead_code, reason = "with few tools, not all that they share is used"))]
 mod log_lines;
 mod model;
 mod noop;

@@ -74,7 +74,7 @@ pub(crate) struct LogsQuery {
 /// Lists the log lines of a run's tasks: output of programs and code, and a worker's own lines.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/logs", tag = "runs", params(("run" = String, Path), LogsQuery),
     responses((status = 200, description = "a page; `next` is the position for `after`", body = LogList), (status = 404, description = "there is no such run", body = ApiProblem)))]
-pub(crate) async fn list(
+pub(crate) async fn logs(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,

@@ -113,7 +113,7 @@ fn run_routes() -> OpenApiRouter<App> {
         .routes(routes!(events::events))
         .routes(routes!(graph::graph))
         .routes(routes!(graph::steps))
-        .routes(routes!(logs::list))
+        .routes(routes!(logs::logs))
         .routes(routes!(journal::journal))
         .routes(routes!(journal::value))
         .routes(routes!(journal::plan))

@@ -1,5 +1,6 @@
 //! Runs: start, list, read.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -49,7 +50,7 @@ pub(crate) struct StartRequest {
     pub wait_ms: Option<u64>,
     /// Labels of the run, in addition to those of its definition.
     #[serde(default)]
-    pub labels: RunLabels,
+    pub labels: BTreeMap<String, String>,
 }
 
 /// A started run.
