@@ -95,10 +95,15 @@ impl ReplayResult {
         let mut lines = vec![
             format!("run {} ({})", row.run, row.definition),
             format!("retained: ticks {} to {}", self.from, row.ticks),
-            format!("replayed: {} ticks, all commands as journaled", state.ticks - self.from),
+            format!("replayed: {}, all commands as journaled", text::pluralize(state.ticks - self.from, "tick")),
             format!("snapshots compared: {}", self.compared),
             format!("state after tick {}: {}", state.ticks, self.hash()),
-            format!("{} iterations, {} events, {}", state.iterations, state.events, state.now),
+            format!(
+                "{}, {}, {}",
+                text::pluralize(state.iterations, "iteration"),
+                text::pluralize(state.events, "event"),
+                state.now
+            ),
         ];
         if let Some(variables) = variables.filter(|variables| !variables.is_empty()) {
             lines.push("variables".to_owned());
