@@ -69,6 +69,12 @@ impl<'a> EndedRun<'a> {
     }
 
     #[must_use]
+    pub(crate) fn with_execution_id(mut self, execution_id: i64) -> EndedRun<'a> {
+        self.execution_id = Some(execution_id);
+        self
+    }
+
+    #[must_use]
     pub(crate) fn ephemeral(mut self, ephemeral: bool) -> EndedRun<'a> {
         self.ephemeral = ephemeral;
         self

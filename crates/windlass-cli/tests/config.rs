@@ -41,3 +41,29 @@ fn invalid_settings_are_rejected_with_their_location() {
     let refused = support::command_output(command.env("WINDLASS_CANCEL_GRACE", "x").output().expect("it runs"));
     refused.exits(3).has("WINDLASS_CANCEL_GRACE");
 }
+
+/// An ignored limit would not protect anything.
+#[test]
+fn mistyped_limits_in_the_environment_are_rejected() {
+    let place = TestDir::new();
+    let with =
+        |name: &str| support::command_output(place.command(&["limits"]).env(name, "1").output().expect("it runs"));
+    with("WINDLASS_MAX_LOOP_ITERATION").exits(3).has("WINDLASS_MAX_LOOP_ITERATION").has("`max_loop_iterations`?");
+    with("WINDLASS_LOOP_CHUNK_ITEM").exits(3).has("did you mean `loop_chunk_items`?");
+    with("WINDLASS_MAX_FROBS").exits(3).has("there is no limit `max_frobs`").has("windlass limits");
+    with("WINDLASS_MAX_BODY_BYTES").exits(3).has("section [server]");
+    for other in ["WINDLASS_KEY", "WINDLASS_AUTH_SHOP", "MAX_LOOP_ITERATION"] {
+        with(other).exits(0);
+    }
+}
+
+#[test]
+fn limits_of_the_server_are_shown_too() {
+    let place = TestDir::new();
+    place.write("windlass.toml", "[server]\nmax_body_bytes = 4096\n");
+    let limits = place.json(&["limits", "--json"]);
+    let (server, other) = (&limits["max_body_bytes"], &limits["max_pages"]);
+    assert_eq!((&server["value"], &server["section"]), (&4096.into(), &"server".into()), "{limits}");
+    assert_eq!((&other["value"], &other["section"]), (&1000.into(), &"limits".into()), "{limits}");
+    place.windlass(&["limits"]).exits(0).has("[server]\n").has("4096");
+}

@@ -64,14 +64,20 @@ impl DevServer {
         Some((item["version"].as_u64()?, item["problems"].as_array().map_or(0, Vec::len)))
     }
 
+    /// Returns whether a definition of this name is listed, registered or not.
+    fn is_listed(&self, name: &str) -> bool {
+        let page = self.get("/api/v1/definitions").to_string();
+        page.contains(&format!(r#""{name}""#))
+    }
+
     fn wait_for(&self, name: &str, expected: Option<(u64, usize)>) {
+        self.wait_until(&format!("{name} is {expected:?}"), || self.version_and_problems(name) == expected);
+    }
+
+    fn wait_until(&self, what: &str, is_true: impl Fn() -> bool) {
         let begun = Instant::now();
-        loop {
-            let shown = self.version_and_problems(name);
-            if shown == expected {
-                return;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(300), "{name} is {shown:?}, not {expected:?}");
+        while !is_true() {
+            assert!(begun.elapsed() < Duration::from_secs(300), "{what}: {}", self.get("/api/v1/definitions"));
             std::thread::yield_now();
         }
     }
@@ -146,6 +152,34 @@ fn a_definition_that_is_a_file_is_changed_only_in_its_file() {
     std::fs::write(path("later.json"), definition("later")).expect("written");
     dev.wait_for("later", Some((1, 0)));
     assert_eq!(dev.send("POST", "/api/v1/definitions", &draft("hello"))["version"], 2, "its file is gone");
+}
+
+/// A file that has been broken since the start may become valid at any time: its name is as good as taken.
+#[test]
+fn a_file_that_is_broken_at_the_start_protects_its_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("again.json"), definition("again")).expect("written");
+    drop(DevServer::start(folder.path()));
+    let broken = r#"{"actions": {"say": {"type": "composee", "inputs": 1}}}"#;
+    let named = broken.replacen('{', r#"{"name": "named", "#, 1);
+    let files = [("broken.json", broken), ("a.json", &named), ("b.yaml", "name: cut\nsteps: ["), ("again.json", "{")];
+    for (name, text) in files {
+        std::fs::write(path(name), text).expect("written");
+    }
+    let dev = DevServer::start(folder.path());
+    assert!(dev.is_listed("a"), "its problems are listed under the name of the file");
+    let draft = |name: &str| serde_json::json!({ "name": name, "source": definition("edited") }).to_string();
+    for (name, file) in [("broken", "broken.json"), ("named", "a.json"), ("cut", "b.yaml"), ("again", "again.json")] {
+        let refused = dev.send("POST", "/api/v1/definitions", &draft(name));
+        let file = path(file).display().to_string();
+        assert_eq!(refused["status"], 409, "{name}: {refused}");
+        assert!(refused["detail"].as_str().is_some_and(|text| text.contains(&file)), "it names the file: {refused}");
+    }
+    // Once the file is repaired, its definition is listed under its own name, and nothing under that of the file.
+    std::fs::write(path("a.json"), definition("named").replacen('{', r#"{"name": "named", "#, 1)).expect("written");
+    dev.wait_for("named", Some((1, 0)));
+    dev.wait_until("the problems of `a` are gone", || !dev.is_listed("a"));
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 use windlass_syntax::SourceText;
-use windlass_testing::mock::{MockService, Script};
+use windlass_testing::mock::{MockFile, MockService};
 
 use crate::support::{TestDir, counting};
 
 fn service(routes: &Value) -> MockService {
-    let source = SourceText::new("service.json", json!({"routes": routes}).to_string());
-    let script = Script::parse(&source)
+    let source = SourceText::new("service.json", json!({"mocks": routes}).to_string());
+    let script = MockFile::parse(&source)
         .unwrap_or_else(|problems| panic!("{}", problems.render(&source, windlass_syntax::Colour::Never)));
     MockService::with_observer(script, 0, |_| {}).expect("a service")
 }
@@ -32,7 +32,7 @@ fn polling(url: &str) -> String {
 fn http_results_are_previewed_by_their_body() {
     let headers = json!({"x-one": "a".repeat(120), "x-two": "b".repeat(120)});
     let reply = |state: &str| json!({"headers": headers, "body": {"state": state, "n": 7}});
-    let mock = service(&json!([{"path": "/job", "replies": [reply("busy"), reply("ready")]}]));
+    let mock = service(&json!([{"when": {"url": "/job"}, "answers": [reply("busy"), reply("ready")]}]));
     let place = TestDir::new();
     place.write("poll.json", polling(&mock.url("/job")));
     let ran = place.windlass(&["run", "poll.json", "--id", "p1", "--virtual-time"]);

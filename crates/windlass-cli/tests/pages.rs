@@ -161,6 +161,29 @@ fn a_list_that_cannot_be_read_to_its_end_fails() {
     assert_eq!(service.take_served(), ["GET /busy 200", "GET /busy/2 503", "GET /busy/2 200"]);
 }
 
+/// A service that names a next page for ever, as far as the action asks.
+#[test]
+fn a_list_of_more_pages_than_the_limit_fails() {
+    let page = |number: usize| (json!({"value": [number]}), Some(["?page=2", "?page=3", "?page=4", "?page=5"][number]));
+    let pages: Vec<(Value, Option<&str>)> = (0..4).map(page).collect();
+    let (service, directory) = (PageService::start(&json!(routes("/endless", &pages, "nextLink"))), TestDir::new());
+    directory.write("windlass.toml", "[limits]\nmax_pages = 3\n");
+    let limits = directory.windlass(&["limits"]).out;
+    assert!(limits.contains("max_pages"), "{limits}");
+    for policy in [json!({}), json!({"minimumItemCount": 1000})] {
+        let (report, done) = run(&directory, &definition(&service, "/endless", &policy, &json!({})));
+        let error = &report["error"];
+        assert_eq!((done.code, &error["code"]), (Some(1), &json!("PaginationLimit")), "{policy}: {report}");
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(message.contains("more than 3 pages, the limit `max_pages`"), "{message}");
+        assert_eq!(service.take_served().len(), 3, "{policy}");
+    }
+    // As many pages as the limit are not too many.
+    let policy = json!({"minimumItemCount": 3});
+    let (report, done) = run(&directory, &definition(&service, "/endless", &policy, &json!({})));
+    assert_eq!(report["output"]["body"]["value"], json!([0, 1, 2]), "{}", done.err);
+}
+
 /// Concurrent iterations collect separate lists, and a later iteration begins a new one.
 #[test]
 fn every_iteration_has_its_own_list() {

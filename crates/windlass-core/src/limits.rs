@@ -81,6 +81,8 @@ limits! {
     max_buffered_signals: usize = 1_000,
     /// The same limit for a run of Rust steps, whose senders receive a confirmation that an event is accepted.
     max_buffered_step_events: usize = 100_000,
+    /// Pages that an `http` action with a `paginationPolicy` collects; a longer list fails the action.
+    max_pages: u64 = 1_000,
     /// Task runs in one pipeline, jumps included.
     max_pipeline_task_runs: u64 = 100_000,
     /// Nesting depth of child runs.

@@ -3,7 +3,8 @@
 //! The action becomes one pipeline. `first` stores the inputs of the first call in a variable, `page` calls, and
 //! `collected` builds the output: the reply of the last page with the items of all pages. While a page names a next
 //! one and fewer than `minimumItemCount` items are collected, a rule of `page` jumps back to it with that link. So each
-//! page is journaled before the next is called, and the retry of the action is that of a page.
+//! page is journaled before the next is called, and the retry of the action is that of a page. A list of more than
+//! `max_pages` pages fails the action: a service may name a next page for ever.
 
 use windlass_core::Status;
 use windlass_core::plan::{
@@ -33,6 +34,8 @@ struct PageVariables {
     items: String,
     /// The addresses of the pages so far.
     seen: String,
+    /// The number of pages, that of the current call included.
+    count: String,
     /// The property that holds the items of a page; null if the page is an array.
     key: String,
 }
@@ -40,7 +43,8 @@ struct PageVariables {
 impl PageVariables {
     fn new(action: &str) -> PageVariables {
         let name = |part: &str| format!("{action}#{part}");
-        PageVariables { call: name("call"), items: name("items"), seen: name("seen"), key: name("key") }
+        let (call, items, seen) = (name("call"), name("items"), name("seen"));
+        PageVariables { call, items, seen, count: name("count"), key: name("key") }
     }
 }
 
@@ -91,10 +95,12 @@ impl LoomCompiler<'_> {
         let input_of = self.synthetic(format!("@{OUTCOME}.result"), ExpressionMode::Value, span);
         let none = self.constant(Value::list(Vec::new()), span);
         let no_names = self.constant(Value::map(Map::new()), span);
+        let one = self.constant(Value::Int(1), span);
         let writes = vec![
             write(&names.call, WriteOp::Set, input_of),
             write(&names.items, WriteOp::Set, none),
             write(&names.seen, WriteOp::Set, no_names),
+            write(&names.count, WriteOp::Set, one),
         ];
         let rule = TaskRule { when: Some(self.on_success(span)), writes, ..TaskRule::new(Directive::Continue) };
         hidden_task("first", Action::Evaluate(input), rule)
@@ -103,10 +109,11 @@ impl LoomCompiler<'_> {
     fn page(&mut self, names: &PageVariables, minimum: Option<String>, span: Span) -> Task {
         let input = self.synthetic(format!("@{}", read(&names.call)), ExpressionMode::Value, span);
         let cycle = self.cycle_rule(names, minimum.as_deref(), span);
+        let limit = self.limit_rule(names, minimum.as_deref(), span);
         let next = self.next_rule(names, minimum.as_deref(), span);
         let last = self.last_rule(names, span);
         let task = Task::new(Action::Effect(Effect::new("http", input)));
-        Task { label: "page".into(), rules: vec![cycle, next, last], ..task }
+        Task { label: "page".into(), rules: vec![cycle, limit, next, last], ..task }
     }
 
     /// Fails if the next page was fetched already: its items would be collected twice, for ever.
@@ -122,7 +129,24 @@ impl LoomCompiler<'_> {
              @{{uriScheme({link})}}://@{{uriHost({link})}}@{{uriPath({link})}} (after @{{length({})}} items)",
             read(&names.items)
         );
-        let error = Value::object([("code", Value::from("PaginationCycle")), ("message", Value::from(message))]);
+        self.failing_rule(when, "PaginationCycle", message, span)
+    }
+
+    /// Fails if the list has more pages than the engine allows: the items so far are not the list.
+    fn limit_rule(&mut self, names: &PageVariables, minimum: Option<&str>, span: Span) -> TaskRule {
+        let max_pages = self.limits().max_pages;
+        let is_reached = format!("greaterOrEquals({}, {max_pages})", read(&names.count));
+        let when = self.synthetic(wants_next(names, minimum, Some(&is_reached)), ExpressionMode::Condition, span);
+        let message = format!(
+            "the list has more than {max_pages} pages, the limit `max_pages` (after @{{length({})}} items); give a lower \
+             `minimumItemCount`, or raise `max_pages` under [limits] in windlass.toml",
+            read(&names.items)
+        );
+        self.failing_rule(when, "PaginationLimit", message, span)
+    }
+
+    fn failing_rule(&mut self, when: ExprId, code: &str, message: String, span: Span) -> TaskRule {
+        let error = Value::object([("code", Value::from(code)), ("message", Value::from(message))]);
         let error = self.add_expression(ExprLanguage::Wdl, error, ExpressionMode::Value, span);
         let fail = Directive::Fail { status: Status::Failed, error: Some(error) };
         TaskRule { when: Some(when), ..TaskRule::new(fail) }
@@ -138,6 +162,7 @@ impl LoomCompiler<'_> {
             self.collect_items(names, span),
             write(&names.call, WriteOp::Set, call),
             write(&names.seen, WriteOp::Merge, seen),
+            VariableUpdate { value: None, ..write(&names.count, WriteOp::Add, call) },
         ];
         TaskRule { when: Some(when), writes, ..TaskRule::new(Directive::Jump(PAGE)) }
     }
@@ -164,7 +189,7 @@ impl LoomCompiler<'_> {
         );
         let output = self.synthetic(output, ExpressionMode::Value, span);
         let nothing = self.constant(Value::Null, span);
-        let all = [&names.call, &names.items, &names.seen, &names.key];
+        let all = [&names.call, &names.items, &names.seen, &names.count, &names.key];
         let writes = all.map(|name| write(name, WriteOp::Set, nothing)).to_vec();
         let rule = TaskRule { writes, ..TaskRule::new(Directive::Continue) };
         let rule = TaskRule { when: Some(self.on_success(span)), ..rule };

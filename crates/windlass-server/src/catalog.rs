@@ -303,8 +303,9 @@ impl Definitions {
     ) -> Result<RegistrationResult, RegistrationError> {
         let view = CompilerView { definitions: self, engine };
         let compiled = compiler.compile(draft, &view).map_err(RegistrationError::Invalid)?;
-        self.files.check_change(&compiled.plan.name).map_err(RegistrationError::FromFile)?;
-        self.register_compiled(engine, compiled, labels, by)
+        let name = compiled.plan.name.clone();
+        let registered = self.files.change(&name, || self.register_compiled(engine, compiled, labels, by));
+        registered.map_err(RegistrationError::FromFile)?
     }
 
     /// Registers a definition that was compiled from a file.

@@ -116,7 +116,8 @@ fn print_summary(
 }
 
 fn print_json(folder: &DemoFolder, commands: &[NextCommand], service: &Service) -> Result<(), CliFailure> {
-    let commands = commands.iter().map(|(about, command)| Value::object([("about", *about), ("command", command)]));
+    let commands =
+        commands.iter().map(|(about, command)| Value::object([("about", *about), ("command", command.as_str())]));
     let value = Value::object([
         ("folder", Value::from(folder.path.display().to_string())),
         ("url", service.web_ui_url(service.token.is_none()).into()),

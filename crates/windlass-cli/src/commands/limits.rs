@@ -11,13 +11,15 @@ pub(crate) fn limits(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings::load(global)?;
     let mut limits = settings.limits.describe();
     limits.extend(settings.process_limits.describe());
+    let server_limits = settings.server.limits.describe();
     match global.json {
-        true => out::print_json(&to_value(limits))?,
+        true => {
+            let entries = to_entries("limits", limits).chain(to_entries("server", server_limits));
+            out::print_json(&Value::object(entries))?;
+        }
         false => {
-            out::print(&show(limits))?;
-            out::note(
-                "change one in windlass.toml, section [limits], or as WINDLASS_<NAME>; docs/serving.md has those of a server",
-            );
+            out::print(&format!("[limits]\n{}\n\n[server]\n{}", show(limits), show(server_limits)))?;
+            out::note("change one in its section of windlass.toml, or one of [limits] as WINDLASS_<NAME>");
         }
     }
     Ok(CliExit::Success)
@@ -31,10 +33,11 @@ fn show(limits: Vec<LimitDescription>) -> String {
     text::table(&limits.into_iter().map(row).collect::<Vec<_>>())
 }
 
-fn to_value(limits: Vec<LimitDescription>) -> Value {
-    let entry = |(name, value, meaning): LimitDescription| {
+/// Returns the limits by name, with the section of the settings that they belong to.
+fn to_entries(section: &'static str, limits: Vec<LimitDescription>) -> impl Iterator<Item = (&'static str, Value)> {
+    limits.into_iter().map(move |(name, value, meaning)| {
         let value = parse_json(&value).unwrap_or_else(|_| Value::from(value));
-        (name, Value::object([("value", value), ("meaning", Value::from(meaning.trim()))]))
-    };
-    Value::object(limits.into_iter().map(entry))
+        let (meaning, section) = (Value::from(meaning.trim()), Value::from(section));
+        (name, Value::object([("value", value), ("meaning", meaning), ("section", section)]))
+    })
 }

@@ -59,8 +59,7 @@ fn server_status(global: &GlobalArgs, server: &ServerRuns, run_ref: &str) -> Res
     let (_, row) = decode::listed_run(&detail)?;
     if row.status.is_final() {
         let plan = server.plan(&row)?;
-        let took = text::format_duration(row.changed_at.since(row.created_at));
-        return show_ended(global, &ended_run(server, &row, &plan, &detail)?, took);
+        return show_ended(global, &ended_run(server, &row, &plan, &detail)?, &row);
     }
     if let Some(why) = windlass_runtime::quarantine_reason(&row) {
         let resume = stores::command(global, &format!("resume {}", row.run));

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 pub(crate) use server::{OUTBOUND, ServerSettings};
 pub(crate) use services::{AuthSettings, ConfiguredActivity, ConfiguredTarget, ModelSettings, SecretSetting};
 use windlass_agents::chat::{ModelService, TokenPrice};
-use windlass_core::{LIMIT_CEILINGS, Limits, ProcessLimits};
+use windlass_core::{LIMIT_CEILINGS, Limits, ProcessLimits, ServerLimits};
 use windlass_syntax::nearest;
 use windlass_value::Duration;
 
@@ -217,7 +217,29 @@ fn read_environment(limits: &mut serde_json::Value) -> Result<(), CliFailure> {
         let given = text.parse().map_or(LimitValue::Text(&text), LimitValue::Number);
         set_limit(limits, &known, name, given).map_err(|failure| failure.location(variable))?;
     }
-    Ok(())
+    let mut variables = std::env::vars_os().filter_map(|(variable, _)| variable.into_string().ok());
+    variables.try_for_each(|variable| check_variable(&variable, &known))
+}
+
+/// Rejects a variable that is meant as a limit: an ignored limit would not protect anything. Variables that are named
+/// like no limit are not ours to judge.
+fn check_variable(variable: &str, known: &[LimitDescription]) -> Result<(), CliFailure> {
+    let Some(name) = variable.strip_prefix("WINDLASS_").map(str::to_lowercase) else { return Ok(()) };
+    let names = known.iter().map(|(name, _, _)| *name);
+    if names.clone().any(|known| known == name) {
+        return Ok(());
+    }
+    let is_server_limit = ServerLimits::default().describe().iter().any(|(known, _, _)| *known == name);
+    if is_server_limit {
+        return Err(CliFailure::setting(format!("the limit `{name}` of a server is not read from the environment"))
+            .code(codes::UNKNOWN_SETTING)
+            .location(variable.to_owned())
+            .hint("set it in windlass.toml, section [server]"));
+    }
+    match ["max_", "default_"].iter().any(|begin| name.starts_with(begin)) || nearest(&name, names.clone()).is_some() {
+        true => Err(unknown_name("limit", &name, names).location(variable.to_owned())),
+        false => Ok(()),
+    }
 }
 
 /// The default of each loop limit and the maximum that a loop may set. A maximum below the built-in default is no

@@ -1,6 +1,7 @@
 //! Registers definitions from files on this machine, and again whenever they change.
 
 mod files;
+mod names;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -42,6 +43,8 @@ struct FileState {
     /// The current message about it, as last printed.
     message: String,
     broken: bool,
+    /// The names that its definition has, or may have while the file is broken.
+    names: Vec<Arc<str>>,
 }
 
 /// The outcome of scanning a file.
@@ -57,6 +60,8 @@ enum ScanOutcome {
     Broken {
         problems: Vec<DiagnosticReport>,
         message: String,
+        /// The names that its definition may have.
+        names: Vec<Arc<str>>,
     },
 }
 
@@ -92,13 +97,15 @@ impl DefinitionFolder {
         self.app.definitions.files.replace(self.file_names());
     }
 
-    /// Returns the files by the names of their definitions. A broken file keeps the name of its last valid version.
+    /// Returns the files by the names of their definitions. A broken file has the name of its last valid version, and
+    /// those that it may have once it is repaired, unless they belong to another file.
     fn file_names(&self) -> BTreeMap<Arc<str>, String> {
+        let (broken, valid): (Vec<_>, Vec<_>) = self.known.iter().partition(|(_, state)| state.broken);
         let named = |(file, state): (&PathBuf, &FileState)| {
-            let (name, _) = state.registered.clone()?;
-            Some((name, file.display().to_string()))
+            let file = file.display().to_string();
+            state.names.clone().into_iter().map(move |name| (name, file.clone()))
         };
-        self.known.iter().filter_map(named).collect()
+        broken.into_iter().chain(valid).flat_map(named).collect()
     }
 
     fn register_file(&self, file: &Path, names: &BTreeMap<Arc<str>, PathBuf>) -> ScanOutcome {
@@ -108,23 +115,32 @@ impl DefinitionFolder {
                 return ScanOutcome::Broken {
                     problems: Vec::new(),
                     message: format!("{}: {}", file.display(), failure.message()),
+                    names: vec![default_name(file)],
                 };
             }
         };
+        let possible_names = names::possible_names(&source.text, default_name(file));
+        let was_definition = || self.known.contains_key(file) || self.was_registered(&default_name(file));
+        let was_cut_off = names::is_cut_off(&source.text) && was_definition();
         let project = Project::read(source, None, &self.settings);
         let reports: Vec<DiagnosticReport> =
             project.diagnostics.iter().flat_map(|(source, found)| found.reports(source)).collect();
         // A file that was a definition before is a broken definition now.
-        let ours = self.roots.is_named(file) || self.known.get(file).is_some_and(|known| known.registered.is_some());
+        let ours = self.roots.is_named(file)
+            || was_cut_off
+            || self.known.get(file).is_some_and(|known| known.registered.is_some());
         if !ours && reports.iter().any(|report| report.code == NO_DEFINITION) {
             return ScanOutcome::NotADefinition;
         }
         let message = self.render_diagnostics(&project.diagnostics);
         if project.has_errors() {
-            return ScanOutcome::Broken { problems: reports, message };
+            return ScanOutcome::Broken { problems: reports, message, names: possible_names };
         }
-        let broken =
-            |why: String| ScanOutcome::Broken { problems: Vec::new(), message: format!("{}: {why}", file.display()) };
+        let broken = |why: String| ScanOutcome::Broken {
+            problems: Vec::new(),
+            message: format!("{}: {why}", file.display()),
+            names: possible_names.clone(),
+        };
         let plan = match project.add_called_plans(&self.app.engine, &self.settings) {
             Ok(plan) => plan,
             Err(failure) => return broken(failure.message().to_owned()),
@@ -136,6 +152,7 @@ impl DefinitionFolder {
                 other.display()
             ));
         }
+        self.app.definitions.files.claim(&plan.name, file.display().to_string());
         let compiled = CompiledDraft { plan, warnings: reports };
         let registered =
             self.app.definitions.register_compiled(&self.app.engine, compiled, BTreeMap::default(), REGISTERED_BY);
@@ -146,11 +163,20 @@ impl DefinitionFolder {
                 new: registered.is_new,
                 message,
             },
-            Err(RegistrationError::Invalid(problems)) => ScanOutcome::Broken { problems, message },
+            Err(RegistrationError::Invalid(problems)) => {
+                ScanOutcome::Broken { problems, message, names: possible_names }
+            }
             Err(RegistrationError::Refused(error)) => broken(error.to_string()),
             // A file may replace a definition of another origin.
             Err(RegistrationError::FromFile(_)) => broken("its definition comes from another file".to_owned()),
         }
+    }
+
+    /// Returns whether a definition was registered from a file in an earlier process, and no file has its name now.
+    fn was_registered(&self, name: &str) -> bool {
+        let definition = self.app.definitions.get(name);
+        let has_file = self.known.values().any(|state| !state.broken && state.names.iter().any(|own| **own == *name));
+        definition.is_some_and(|definition| &*definition.current.by == REGISTERED_BY) && !has_file
     }
 
     /// Renders warnings and problems with their source lines.
@@ -166,23 +192,29 @@ impl DefinitionFolder {
         let now = match looked {
             ScanOutcome::NotADefinition => {
                 if self.known.remove(file).is_some() {
-                    self.app.definitions.set_problems(&stem(file), Vec::new());
+                    self.app.definitions.set_problems(&default_name(file), Vec::new());
                 }
                 return;
             }
             ScanOutcome::Registered { name, version, new, message } => {
                 self.app.definitions.set_problems(&name, Vec::new());
                 let repaired = before.as_ref().is_some_and(|before| before.broken);
+                if repaired && was.is_none() {
+                    // The problems were listed before the name of the definition was known.
+                    self.app.definitions.set_problems(&default_name(file), Vec::new());
+                }
                 if new || repaired || was.as_ref() != Some(&(name.clone(), version)) {
                     info!(event = "registered", "registered {name}, version {version} ({})", file.display());
                 }
                 if !message.is_empty() && (new || before.as_ref().is_none_or(|before| before.message != message)) {
                     info!(event = "warnings", "{message}");
                 }
-                FileState { registered: Some((name, version)), message, broken: false }
+                let names = vec![name.clone()];
+                FileState { registered: Some((name, version)), message, broken: false, names }
             }
-            ScanOutcome::Broken { problems, message } => {
-                let name = was.as_ref().map_or_else(|| stem(file), |(name, _)| name.clone());
+            ScanOutcome::Broken { problems, message, mut names } => {
+                names.extend(was.as_ref().map(|(name, _)| name.clone()));
+                let name = was.as_ref().map_or_else(|| default_name(file), |(name, _)| name.clone());
                 self.app.definitions.set_problems(&name, problems);
                 if before.as_ref().is_none_or(|before| before.message != message) {
                     info!(event = "broken", "{message}");
@@ -190,7 +222,7 @@ impl DefinitionFolder {
                         info!(event = "stays", "the last registered version of `{name}`, {version}, stays active");
                     }
                 }
-                FileState { registered: was, message, broken: true }
+                FileState { registered: was, message, broken: true, names }
             }
         };
         self.known.insert(file.to_owned(), now);
@@ -209,7 +241,7 @@ impl DefinitionFolder {
                 )
             }
             None => {
-                self.app.definitions.set_problems(&stem(file), Vec::new());
+                self.app.definitions.set_problems(&default_name(file), Vec::new());
                 format!("{} was removed", file.display())
             }
         };
@@ -217,6 +249,7 @@ impl DefinitionFolder {
     }
 }
 
-fn stem(file: &Path) -> Arc<str> {
-    file.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default().into()
+/// Returns the name of a definition that has none itself.
+fn default_name(file: &Path) -> Arc<str> {
+    definition::default_name(file).unwrap_or_default().into()
 }

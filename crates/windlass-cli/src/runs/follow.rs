@@ -239,5 +239,5 @@ pub(crate) fn ended_run<'a>(
         last_seq = events.last().map_or(last_seq, StoredEvent::seq);
         Ok::<_, CliFailure>(events)
     })?;
-    Ok(EndedRun::from_parts(&row.run, plan, report, details, warnings))
+    Ok(EndedRun::from_parts(&row.run, plan, report, details, warnings).with_execution_id(row.execution_id))
 }

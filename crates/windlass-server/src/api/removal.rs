@@ -119,8 +119,8 @@ pub(crate) async fn definition(
     DefinitionName(name): DefinitionName,
 ) -> Result<axum::Json<DefinitionRemoved>, ApiProblem> {
     app.write_store(move |app| {
-        app.definitions.files.check_change(&name)?;
-        if app.definitions.remove(&app.engine, &name)?.is_none() {
+        let removed = app.definitions.files.change(&name, || app.definitions.remove(&app.engine, &name))?;
+        if removed?.is_none() {
             return Err(unknown_definition(app, &name));
         }
         let open = RunFilter { definition: Some(name.clone()), unfinished: true, ..RunFilter::default() };

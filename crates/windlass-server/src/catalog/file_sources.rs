@@ -44,15 +44,46 @@ impl FileSources {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = ScannedFiles::Files(files);
     }
 
-    /// Checks that a change over the API would not be undone by a scan.
-    pub(crate) fn check_change(&self, name: &str) -> Result<(), FileConflict> {
-        match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
-            ScannedFiles::None => Ok(()),
-            ScannedFiles::Pending => Err(FileConflict::NotScanned),
-            ScannedFiles::Files(files) => match files.get(name) {
-                None => Ok(()),
-                Some(file) => Err(FileConflict::File { name: name.to_owned(), file: file.clone() }),
-            },
+    /// Adds a file before its definition is registered, so that a change over the API comes before that registration
+    /// or is refused.
+    pub fn claim(&self, name: &Arc<str>, file: String) {
+        if let ScannedFiles::Files(files) = &mut *self.0.write().unwrap_or_else(PoisonError::into_inner) {
+            files.insert(name.clone(), file);
         }
+    }
+
+    /// Makes a change over the API unless a scan would undo it. No file is claimed meanwhile.
+    pub(crate) fn change<T>(&self, name: &str, change: impl FnOnce() -> T) -> Result<T, FileConflict> {
+        let scanned = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        match &*scanned {
+            ScannedFiles::Pending => return Err(FileConflict::NotScanned),
+            ScannedFiles::Files(files) => {
+                if let Some(file) = files.get(name) {
+                    return Err(FileConflict::File { name: name.to_owned(), file: file.clone() });
+                }
+            }
+            ScannedFiles::None => {}
+        }
+        Ok(change())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_ends_before_its_file_is_claimed_or_is_refused() {
+        let (sources, name) = (FileSources::default(), Arc::from("hello"));
+        assert_eq!(sources.change("hello", || 1), Ok(1), "definitions are no files");
+        sources.await_scan();
+        sources.claim(&name, "hello.json".to_owned());
+        assert_eq!(sources.change("other", || 1), Err(FileConflict::NotScanned));
+        sources.replace(BTreeMap::new());
+        assert_eq!(sources.change("hello", || sources.0.try_write().is_err()), Ok(true), "a claim waits");
+        sources.claim(&name, "hello.json".to_owned());
+        let refused = FileConflict::File { name: "hello".to_owned(), file: "hello.json".to_owned() };
+        assert_eq!(sources.change("hello", || 1), Err(refused));
+        assert_eq!(sources.change("other", || 1), Ok(1));
     }
 }
