@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use windlass_core::plan::Plan;
@@ -31,8 +31,10 @@ const BACKGROUND_READ_TIME: Duration = Duration::from_secs(60);
 /// retry.
 const MAX_BACKGROUND_READS: usize = 2;
 
-/// A cached run. The creation time is part of the key: after a removal, another run may get the same id.
-type CachedRun = ((Arc<str>, Timestamp), Arc<Mutex<RunProjection>>);
+/// The key of a cached run: its id, and its creation time, as after a removal another run may get the same id.
+type RunKey = (Arc<str>, Timestamp);
+
+type CachedRun = (RunKey, Arc<Mutex<RunProjection>>);
 
 /// Drawings of the most recently requested runs.
 pub struct RunDrawingCache {
@@ -61,38 +63,54 @@ pub(crate) struct RunProjection {
 }
 
 impl RunDrawingCache {
+    /// Returns the projection of a run. `create` reads the store, so it is called without the lock of the cache.
     fn get_or_insert(
         &self,
-        store: &dyn Store,
-        row: &RunRow,
-        plan: &Plan,
+        key: RunKey,
+        create: impl FnOnce() -> Result<RunProjection, RuntimeError>,
     ) -> Result<Arc<Mutex<RunProjection>>, RuntimeError> {
-        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (row.run.clone(), row.created_at);
-        if let Some(at) = cached.iter().position(|(run, _)| *run == key)
-            && let Some(found) = cached.remove(at)
-        {
-            let painter = found.1.clone();
-            cached.push_back(found);
-            return Ok(painter);
+        if let Some(found) = find_cached(&mut self.lock(), &key) {
+            return Ok(found);
         }
-        let painter = Arc::new(Mutex::new(RunProjection {
+        let created = Arc::new(Mutex::new(create()?));
+        let mut cached = self.lock();
+        // Another request may have been faster.
+        if let Some(found) = find_cached(&mut cached, &key) {
+            return Ok(found);
+        }
+        cached.push_back((key, created.clone()));
+        if cached.len() > MAX_CACHED_RUNS {
+            cached.pop_front();
+        }
+        Ok(created)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<CachedRun>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Finds a cached run, which becomes the most recently requested one.
+fn find_cached(cached: &mut VecDeque<CachedRun>, key: &RunKey) -> Option<Arc<Mutex<RunProjection>>> {
+    let at = cached.iter().position(|(run, _)| run == key)?;
+    let found = cached.remove(at)?;
+    let painter = found.1.clone();
+    cached.push_back(found);
+    Some(painter)
+}
+
+impl RunProjection {
+    fn new(store: &dyn Store, row: &RunRow, plan: &Plan) -> Result<RunProjection, RuntimeError> {
+        Ok(RunProjection {
             drawing: RunDrawing::new(plan).with_run_name(&*row.run),
             timeline: Timeline::new(plan),
             inherited: InheritedEvents::new(store, row)?,
             events: StoredEvents::new(row.run.clone(), 0),
             newest: row.created_at,
             is_reading: false,
-        }));
-        cached.push_back((key, painter.clone()));
-        if cached.len() > MAX_CACHED_RUNS {
-            cached.pop_front();
-        }
-        Ok(painter)
+        })
     }
-}
 
-impl RunProjection {
     /// Reads further events; returns whether all were read.
     fn read(&mut self, app: &App, time_limit: Duration) -> Result<bool, RuntimeError> {
         let begun = Instant::now();
@@ -157,7 +175,10 @@ fn with_projection<T>(
     plan: &Plan,
     project: impl FnOnce(&mut RunProjection) -> T,
 ) -> Result<Option<T>, RuntimeError> {
-    let shared = app.views.painters.get_or_insert(app.store.as_ref(), row, plan)?;
+    let shared = app
+        .views
+        .painters
+        .get_or_insert((row.run.clone(), row.created_at), || RunProjection::new(app.store.as_ref(), row, plan))?;
     let mut painter = match shared.try_lock() {
         Ok(painter) => painter,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -297,5 +318,22 @@ fn add_frames(frames: &[FrameView], above: &str, add_event: &mut dyn FnMut(Event
             }
         }
         add_frames(&frame.children, &path, add_event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slow store must not stop the drawings of other runs.
+    #[test]
+    fn a_run_is_read_without_the_lock_of_the_cache() {
+        let cache = RunDrawingCache::default();
+        let mut is_free = false;
+        let created = cache.get_or_insert(("r".into(), Timestamp(0)), || {
+            is_free = cache.cached.try_lock().is_ok();
+            Err(RuntimeError::Closing)
+        });
+        assert!(is_free && created.is_err());
     }
 }
