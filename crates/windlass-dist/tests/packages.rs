@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use flate2::read::GzDecoder;
 use serde_json::Value as Json;
@@ -41,6 +42,14 @@ fn release() -> Release {
 fn build(release: &Release, program: PackagedProgram) -> Vec<PackageFile> {
     let (sbom, third_party) = ("{}".to_owned(), "texts".to_owned());
     packages(&PackageInput { release, program, sbom, third_party }).unwrap()
+}
+
+/// A release with its packages for a target, built once for all tests that only read them.
+fn shared(target: PackageTarget) -> (&'static Release, &'static [PackageFile]) {
+    static RELEASE: LazyLock<Release> = LazyLock::new(release);
+    static FILES: LazyLock<Vec<Vec<PackageFile>>> =
+        LazyLock::new(|| PackageTarget::ALL.iter().map(|target| build(&RELEASE, program(*target, LOAD))).collect());
+    (&RELEASE, &FILES[target as usize])
 }
 
 fn package<'a>(files: &'a [PackageFile], ending: &str) -> &'a [u8] {
@@ -93,7 +102,6 @@ fn members(mut archive: &[u8]) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn a_static_program_has_all_packages_with_the_names_of_its_target() {
-    let release = release();
     for (target, expected) in [
         (
             PackageTarget::X86_64,
@@ -118,7 +126,7 @@ fn a_static_program_has_all_packages_with_the_names_of_its_target() {
             ],
         ),
     ] {
-        let files = build(&release, program(target, LOAD));
+        let (release, files) = shared(target);
         let expected = expected.map(|name| name.replace("0.1.0", &release.version));
         assert_eq!(files.iter().map(|file| file.name.clone()).collect::<Vec<_>>(), expected);
     }
@@ -150,19 +158,19 @@ fn a_file_that_is_no_program_is_rejected() {
 #[test]
 fn the_same_program_gives_the_same_packages() {
     for target in PackageTarget::ALL {
-        let (first, second) = (build(&release(), program(target, LOAD)), build(&release(), program(target, LOAD)));
+        let (first, second) = (shared(target).1, build(&release(), program(target, LOAD)));
+        assert_eq!(first.len(), second.len());
         for (one, other) in first.iter().zip(&second) {
             assert!(one == other, "{} differs between two runs", one.name);
         }
-        assert_eq!(checksums(&first), checksums(&second));
+        assert_eq!(checksums(first), checksums(&second));
     }
 }
 
 #[test]
 fn the_archive_has_the_program_with_everything_that_belongs_to_it() {
-    let release = release();
-    let files = build(&release, program(PackageTarget::X86_64, LOAD));
-    let files = unpack(&unzip(package(&files, ".tar.gz")), release.time);
+    let (release, files) = shared(PackageTarget::X86_64);
+    let files = unpack(&unzip(package(files, ".tar.gz")), release.time);
     let folder = format!("windlass-{}-x86_64-unknown-linux-musl", release.version);
     let path = |name: &str| format!("{folder}/{name}");
     assert_eq!(files[&path("windlass")].0, 0o755);
@@ -195,9 +203,8 @@ fn the_archive_has_the_program_with_everything_that_belongs_to_it() {
 /// Reading the README in the archive must not end at a missing file.
 #[test]
 fn links_of_the_readme_lead_to_files_of_the_archive() {
-    let release = release();
-    let files = build(&release, program(PackageTarget::X86_64, LOAD));
-    let files = unpack(&unzip(package(&files, ".tar.gz")), release.time);
+    let (release, files) = shared(PackageTarget::X86_64);
+    let files = unpack(&unzip(package(files, ".tar.gz")), release.time);
     let folder = format!("windlass-{}-x86_64-unknown-linux-musl", release.version);
     for page in ["README.md", "docs/README.md", "docs/install.md"] {
         let text = text(&files, &format!("{folder}/{page}"));
@@ -219,9 +226,8 @@ fn links_of_the_readme_lead_to_files_of_the_archive() {
 
 #[test]
 fn the_debian_package_has_its_members_in_order() {
-    let release = release();
-    let files = build(&release, program(PackageTarget::Aarch64, LOAD));
-    let members = members(package(&files, ".deb"));
+    let (release, files) = shared(PackageTarget::Aarch64);
+    let members = members(package(files, ".deb"));
     let names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["debian-binary", "control.tar.gz", "data.tar.gz"]);
     assert_eq!(members[0].1, b"2.0\n");
@@ -256,9 +262,8 @@ fn the_debian_package_has_its_members_in_order() {
 #[test]
 fn the_wheel_records_every_file() {
     use base64::Engine as _;
-    let release = release();
-    let files = build(&release, program(PackageTarget::X86_64, LOAD));
-    let mut wheel = zip::ZipArchive::new(Cursor::new(package(&files, ".whl"))).unwrap();
+    let (release, files) = shared(PackageTarget::X86_64);
+    let mut wheel = zip::ZipArchive::new(Cursor::new(package(files, ".whl"))).unwrap();
     let mut contents = BTreeMap::new();
     for index in 0..wheel.len() {
         let mut file = wheel.by_index(index).unwrap();
@@ -289,9 +294,8 @@ fn the_wheel_records_every_file() {
 
 #[test]
 fn the_npm_package_names_its_command_and_its_platform() {
-    let release = release();
-    let files = build(&release, program(PackageTarget::Aarch64, LOAD));
-    let files = unpack(&unzip(package(&files, ".tgz")), release.time);
+    let (release, files) = shared(PackageTarget::Aarch64);
+    let files = unpack(&unzip(package(files, ".tgz")), release.time);
     let manifest: Json = serde_json::from_str(&text(&files, "package/package.json")).unwrap();
     assert_eq!((&manifest["os"][0], &manifest["cpu"][0]), (&Json::from("linux"), &Json::from("arm64")));
     let command = manifest["bin"]["windlass"].as_str().unwrap();
@@ -304,9 +308,8 @@ fn the_npm_package_names_its_command_and_its_platform() {
 #[test]
 fn the_image_is_a_layout_with_a_user_and_a_health_check() {
     use sha2::Digest as _;
-    let release = release();
-    let files = build(&release, program(PackageTarget::X86_64, LOAD));
-    let layout = unpack(package(&files, ".oci.tar"), release.time);
+    let (release, files) = shared(PackageTarget::X86_64);
+    let layout = unpack(package(files, ".oci.tar"), release.time);
     let hex = |bytes: &[u8]| sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let parse = |bytes: &[u8]| serde_json::from_slice::<Json>(bytes).unwrap();
     let blob = |descriptor: &Json| {
