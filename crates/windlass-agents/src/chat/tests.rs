@@ -24,7 +24,7 @@ const INPUT: &str = r#"{"model": "test/m", "messages": [{"role": "user", "conten
 
 #[tokio::test]
 async fn a_cancelled_question_ends_at_once() {
-    let service = TestService::from_script(r#"{"model": [{"fault": "hang"}]}"#).unwrap();
+    let service = TestService::from_mocks(r#"{"mocks": [{"fault": "hang"}]}"#).unwrap();
     let call = ToolCall::for_test(parse_json(INPUT).unwrap());
     let question = ChatRequest::parse(&call.input).unwrap();
     let chosen = service::choose(&options(service.model_url()), "test/m").unwrap();
@@ -43,8 +43,8 @@ async fn a_cancelled_question_ends_at_once() {
 #[tokio::test]
 async fn published_deltas_add_up_to_the_reply() {
     let reply_text = "a long text of many words. ".repeat(20);
-    let script = format!(r#"{{"model": [{{"reply": "{reply_text}"}}]}}"#);
-    let service = TestService::from_script(&script).unwrap();
+    let script = format!(r#"{{"mocks": [{{"text": "{reply_text}"}}]}}"#);
+    let service = TestService::from_mocks(&script).unwrap();
     let call = ToolCall::for_test(parse_json(INPUT).unwrap());
     let question = ChatRequest::parse(&call.input).unwrap();
     for (streams, max_events) in [(true, 5), (false, 1)] {

@@ -10,7 +10,7 @@ const JUDGE: &str = "agents:\n  judge: {description: decides, resultSchema: {typ
 /// Name, rest of the workflow, script, further arguments, exit code, and texts that the output must contain.
 type Case = (&'static str, String, &'static str, &'static [&'static str], i32, &'static [&'static str]);
 
-fn cases() -> [Case; 9] {
+fn cases() -> [Case; 10] {
     let repeat = |max_iterations: u32| {
         let each = format!("loop: {{maxIterations: {max_iterations}, untilAgent: judge}}");
         format!("{JUDGE}steps: [{{id: work, instructions: 'Work.', maxRetries: 0, {each}}}]")
