@@ -140,7 +140,7 @@ fn definitions_label_their_runs() {
         "apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {name: noetl}
-workload: {customer: nobody, key: '{{ customer }}-7'}
+workload: {customer: unknown, key: '{{ customer }}-7'}
 workflow:
   - step: start
     tool: {kind: noop}
@@ -152,14 +152,14 @@ x-windlass:
         "zenflow.yaml",
         "name: zenflow
 x-windlass:
-  inputs: {customer: nobody}
+  inputs: {customer: unknown}
   labels: {customer: inputs.customer, kind: \"'zenflow'\", level: 3}
 steps:
   - id: say
     instructions: Say it.
 ",
     );
-    place.write("model.yaml", "model: [{reply: done}]\n");
+    place.write("model.yaml", "mocks: [{text: done}]\n");
     for (file, expected) in [
         ("loom.json", json!({"customer": "acme", "kind": "loom"})),
         ("noetl.yaml", json!({"customer": "acme", "key": "acme-7", "kind": "noetl"})),
@@ -295,11 +295,11 @@ steps:
     );
     place.write(
         "model.yaml",
-        "model:
+        "mocks:
   - {when: {step: 'work.1.judge'}, calls: [{name: submit_result, arguments: {done: true, reason: all tests pass}}]}
   - {when: {role: judge}, calls: [{name: submit_result, arguments: {done: false, reason: tests are missing}}]}
-  - {when: {step: 'work.1'}, reply: second}
-  - {reply: first}
+  - {when: {step: 'work.1'}, text: second}
+  - {text: first}
 ",
     );
     let ran = place.windlass(&["run", "judged.yaml", "--id", "j1", "--model", "scripted:model.yaml", "-q"]);

@@ -28,7 +28,7 @@ fn a_run_prints_the_documented_object() {
     assert_eq!(done.err.lines().next(), Some("run a1"), "the id comes first");
     let object = done.json();
     let keys: Vec<&String> = object.as_object().expect("an object").keys().collect();
-    assert_eq!(keys, ["run", "definition", "dialect", "status", "output", "steps"]);
+    assert_eq!(keys, ["run", "execution_id", "definition", "dialect", "status", "output", "steps"]);
     assert_eq!(object["run"], "a1");
     assert_eq!(object["definition"], "counting");
     assert_eq!(object["dialect"], "loom");

@@ -48,7 +48,7 @@ fn cases() -> [Case; 10] {
         (
             "coordinator-refuses",
             format!("x-windlass: {{coordinator: {{mode: on}}}}\n{}", alone("")),
-            "[{when: {step: one}, reply: ok}, {when: {role: coordinator}, text: I will not., stop: refusal}]",
+            "[{when: {step: one}, text: ok}, {when: {role: coordinator}, text: I will not., stop: refusal}]",
             &[],
             0,
             &[

@@ -79,7 +79,10 @@ fn examples() -> Vec<Example> {
             json!({"patients": 2, "pages": 2, "items": 2}),
             &["prepare", "fetch_data", "fetch_all_patients", "fetch_all_pages", "process_batch", "report"],
             vec![
-                ("SELECT * FROM raw_data", json!([{"run": "sinks", "body": {"status": "open", "since": 1843}}])),
+                (
+                    "SELECT run ~ '^[0-9]+$' AS numbered, body FROM raw_data",
+                    json!([{"numbered": true, "body": {"status": "open", "since": 1843}}]),
+                ),
                 (
                     "SELECT total_patients, data->'results'->1->'data'->'name' AS second FROM batch_log",
                     json!([{"total_patients": 2, "second": "Bo"}]),

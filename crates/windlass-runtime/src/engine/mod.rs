@@ -45,7 +45,7 @@ use reload::ReloadGuard;
 pub use requests::{RequestOutcome, RunRequest, request};
 pub use run_tree::open_descendants;
 pub(crate) use starts::StartOrigin;
-pub use starts::input_hash;
+pub use starts::{RunStartOptions, input_hash};
 pub use stats::{EngineStats, RunCounts};
 pub use triggers::{DeliveryRuns, TriggerOptions};
 
@@ -216,36 +216,6 @@ pub(crate) enum RunEnd {
     Failed(RuntimeError),
     /// The engine was closed; the run can be resumed.
     Detached,
-}
-
-/// Options of a start.
-#[derive(Clone)]
-pub struct RunStartOptions {
-    /// The id of the run; `None` generates one. A repeat with the same id, plan and input gives the same run.
-    pub id: Option<String>,
-    /// The run has a virtual clock: waits take no real time.
-    pub virtual_time: bool,
-    /// For a child run: the id of its parent run, and the number of the call in it.
-    pub parent: Option<(Arc<str>, u64)>,
-    /// Requests live events.
-    pub watch: bool,
-    /// The run is created but starts only when it is resumed.
-    pub held: bool,
-    /// Labels of the run, in addition to those of its definition and its parent run.
-    pub labels: RunLabels,
-}
-
-impl Default for RunStartOptions {
-    fn default() -> RunStartOptions {
-        RunStartOptions {
-            id: None,
-            virtual_time: false,
-            parent: None,
-            watch: true,
-            held: false,
-            labels: RunLabels::new(),
-        }
-    }
 }
 
 /// The options under which a run was started, for resuming it.

@@ -8,11 +8,39 @@ use windlass_value::{BlobHash, Timestamp, Value};
 
 use super::labels::LabelSources;
 use super::triggers::seed_from;
-use super::{
-    Durability, RunHandle, RunOptions, RunStartOptions, RuntimeEngine, new_execution_id, new_run_id, residents,
-};
+use super::{Durability, RunHandle, RunOptions, RuntimeEngine, new_execution_id, new_run_id, residents};
 use crate::clock::{Clock, real_now};
 use crate::{RuntimeError, codec, recovery};
+
+/// Options of a start.
+#[derive(Clone)]
+pub struct RunStartOptions {
+    /// The id of the run; `None` generates one. A repeat with the same id, plan and input gives the same run.
+    pub id: Option<String>,
+    /// The run has a virtual clock: waits take no real time.
+    pub virtual_time: bool,
+    /// For a child run: the id of its parent run, and the number of the call in it.
+    pub parent: Option<(Arc<str>, u64)>,
+    /// Requests live events.
+    pub watch: bool,
+    /// The run is created but starts only when it is resumed.
+    pub held: bool,
+    /// Labels of the run, in addition to those of its definition and its parent run.
+    pub labels: RunLabels,
+}
+
+impl Default for RunStartOptions {
+    fn default() -> RunStartOptions {
+        RunStartOptions {
+            id: None,
+            virtual_time: false,
+            parent: None,
+            watch: true,
+            held: false,
+            labels: RunLabels::new(),
+        }
+    }
+}
 
 /// The origin of a run, as far as its options do not contain it.
 #[derive(Clone)]
