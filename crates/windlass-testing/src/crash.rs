@@ -96,6 +96,10 @@ pub fn parse_result(output: &Output) -> Value {
     let mut value: Value = serde_json::from_str(&text)
         .unwrap_or_else(|error| panic!("not a result: {error}\n{text}\n{}", String::from_utf8_lossy(&output.stderr)));
     strip_times(&mut value);
+    // Every trial is a run of its own, under the same id in another store.
+    if let Some(object) = value.as_object_mut() {
+        assert!(object.remove("execution_id").is_some(), "no execution id: {text}");
+    }
     value
 }
 

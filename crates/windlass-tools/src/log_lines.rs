@@ -41,7 +41,7 @@ impl LogLines {
         let end =
             if settled.len() >= MAX_OPEN_BYTES { settled.len() } else { settled.rfind('\n').map_or(0, |at| at + 1) };
         self.log.write(self.stream, &settled[..end]);
-        let rest = [settled[end..].as_bytes(), begun.as_bytes(), &self.open[whole..]].concat();
+        let rest = [&settled.as_bytes()[end..], begun.as_bytes(), &self.open[whole..]].concat();
         self.open = rest;
     }
 }

@@ -34,7 +34,8 @@ pub(crate) fn demo(global: &GlobalArgs, args: &args::DemoArgs) -> Result<CliExit
     let settings =
         CliSettings { agent_options: AgentRunOptions::for_demo(&folder.path), ..CliSettings::load(&global)? };
     let settings = Arc::new(settings);
-    let roots = DefinitionRoots::new(&[folder.path.clone()], Some(folder.store()), &settings.process_limits)?;
+    let roots =
+        DefinitionRoots::new(std::slice::from_ref(&folder.path), Some(folder.store()), &settings.process_limits)?;
     let state = if folder.is_new { "created" } else { "continued; its runs are as they were" };
     out::note(&format!("demo in {} ({state}); no network and no key are used", folder.path.display()));
     let options = FolderService {

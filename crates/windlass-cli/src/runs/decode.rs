@@ -304,8 +304,11 @@ pub(crate) fn approval(value: &Value) -> Decoded<Approval> {
     })
 }
 
+/// The name and the path of an open form.
+pub(crate) type OpenFormName = (Arc<str>, Arc<str>);
+
 /// Reads the names of all waits, sorted, and name and path of the open forms.
-pub(crate) fn waits(value: &Value) -> Decoded<(Vec<Arc<str>>, Vec<(Arc<str>, Arc<str>)>)> {
+pub(crate) fn waits(value: &Value) -> Decoded<(Vec<Arc<str>>, Vec<OpenFormName>)> {
     let (mut names, mut forms) = (BTreeSet::new(), Vec::new());
     for wait in list(value, "waits")? {
         let name: Arc<str> = text(wait, "name")?.into();

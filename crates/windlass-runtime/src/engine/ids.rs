@@ -120,7 +120,7 @@ mod tests {
         let draw = || (0..5_000).map(|_| new_execution_id()).collect::<Vec<i64>>();
         let drawn: Vec<i64> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(draw)).collect();
-            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+            threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
         });
         assert_eq!(drawn.iter().collect::<HashSet<_>>().len(), drawn.len());
     }

@@ -28,7 +28,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, ProcessLimits, Program};
-use windlass_store::{CommitHook, GroupWriter, PlanRow, RunLabels, RunStatus, Store, WriterLimits};
+use windlass_store::{CommitHook, GroupWriter, PlanRow, RunStatus, Store, WriterLimits};
 use windlass_value::{BlobHash, Language};
 
 pub(crate) use events::EventFeed;

@@ -186,7 +186,7 @@ mod tests {
             ("ask#2", "ask#2", true),
             ("ask#3", "ask#2", false),
         ] {
-            assert_eq!(StepPattern::parse(pattern).unwrap().matches(path), fits, "{pattern} {path}");
+            assert_eq!(StepPattern::parse(pattern).expect("a pattern").matches(path), fits, "{pattern} {path}");
         }
     }
 

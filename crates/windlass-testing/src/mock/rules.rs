@@ -71,7 +71,7 @@ pub(super) struct RuleNumbers {
 /// The answers of a rule. Each is a list with one answer per attempt, of which the last one repeats.
 #[derive(Clone, Debug)]
 pub(super) enum RuleAnswers {
-    Always(MockAnswer),
+    Always(Box<MockAnswer>),
     /// One per call, for a model one per turn.
     Sequence(Vec<Vec<MockAnswer>>, AfterLast),
 }
@@ -99,7 +99,7 @@ pub(super) struct RuleTargets {
 impl RuleAnswers {
     fn all(&self) -> impl Iterator<Item = &MockAnswer> {
         let (one, sequence): (Option<&MockAnswer>, &[Vec<MockAnswer>]) = match self {
-            RuleAnswers::Always(answer) => (Some(answer), &[]),
+            RuleAnswers::Always(answer) => (Some(&**answer), &[]),
             RuleAnswers::Sequence(answers, _) => (None, answers),
         };
         one.into_iter().chain(sequence.iter().flatten())
@@ -131,7 +131,7 @@ impl MockRule {
         MockRule {
             when: MockCondition { step: Some(step), ..MockCondition::default() },
             numbers: RuleNumbers::default(),
-            answers: RuleAnswers::Always(answer),
+            answers: RuleAnswers::Always(Box::new(answer)),
             targets: RuleTargets { steps: true, ..RuleTargets::default() },
         }
     }
@@ -158,7 +158,7 @@ pub(super) fn parse_rule(node: &SyntaxNode, out: &mut Diagnostics) -> Option<Moc
                 let problem = Diagnostic::error(CONFLICT, key.span, "`after_last` has no effect on a single answer");
                 out.push(problem.with_hint("it belongs to `answers`; a single answer always repeats"));
             }
-            RuleAnswers::Always(answer)
+            RuleAnswers::Always(Box::new(answer))
         }
         (None, None) => {
             if is_clean {
