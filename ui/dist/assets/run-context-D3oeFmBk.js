@@ -1,1 +1,0 @@
-import{n as e}from"./rolldown-runtime-WkwZ5CU-.js";import{P as t}from"./icons-U6pc1V9K.js";var n=(0,e(t(),1).createContext)(null);export{n as t};
