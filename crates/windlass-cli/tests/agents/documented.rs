@@ -6,7 +6,7 @@ use crate::support::{TestDir, command_output};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-const PAGES: [&str; 3] = ["README.md", "docs/zenflow.md", "examples/zenflow/README.md"];
+const PAGES: [&str; 3] = ["docs/definitions.md", "docs/zenflow.md", "examples/zenflow/README.md"];
 
 /// Runs shell lines that need no network: a script stands in for the model, or no model is called. `# exits 1` gives
 /// the exit code.
