@@ -16,8 +16,10 @@ interface StartProps {
 export function StartRun({ names, initial = "", version = null, onClose }: StartProps) {
   const [name, setName] = useState(initial || names?.[0]?.name || "");
   useEffect(() => {
-    if (name === "" && names?.[0]) setName(names[0].name);
-  }, [names, name]);
+    const first = names?.[0]?.name;
+    // A choice that was made before this effect runs stays.
+    if (first) setName((current) => current || first);
+  }, [names]);
   const known = useLoad(name ? `definition ${name} ${version}` : null, (signal) => api.definition(name, version, signal));
   const [mode, setMode] = useState("form");
   const [values, setValues] = useState<Record<string, string>>({});
