@@ -14,7 +14,8 @@ async function expectRows(page, expected, what) {
   const list = page.locator(".iteration-list .scroll-list");
   await list.evaluate((element) => element.scrollTo({ top: 0 }));
   const seen = new Map();
-  await until(`the end of ${expected.length} rows, ${what}`, async () => {
+  let found = [];
+  const matches = async () => {
     const { rows, end } = await list.evaluate((element) => {
       const rows = [...element.querySelectorAll("[data-index]")].map((row) => [Number(row.dataset.index), row.querySelector(".iteration-row > :first-child, h2").textContent]);
       const end = element.scrollTop + element.clientHeight >= element.scrollHeight - 1;
@@ -22,15 +23,16 @@ async function expectRows(page, expected, what) {
       return { rows, end };
     });
     for (const [at, text] of rows) seen.set(at, /^\d+$/.test(text) ? Number(text) : text);
-    if (end && seen.size < expected.length) {
-      // Rows that were not drawn yet when the list was read: read it once more from the top.
-      seen.clear();
-      await list.evaluate((element) => element.scrollTo({ top: 0 }));
-      return false;
-    }
-    return end;
-  }, 30_000);
-  equal([...seen.keys()].sort((one, other) => one - other).map((at) => seen.get(at)), expected, what);
+    if (!end) return false;
+    found = [...seen.keys()].sort((one, other) => one - other).map((at) => seen.get(at));
+    if (JSON.stringify(found) === JSON.stringify(expected)) return true;
+    // The list was still changing while it was read: read it again from the top.
+    seen.clear();
+    await list.evaluate((element) => element.scrollTo({ top: 0 }));
+    return false;
+  };
+  await until(`${expected.length} rows, ${what}`, matches, 30_000).catch(() => {});
+  equal(found, expected, what);
 }
 const OTHERS = "Other iterations";
 const below = (end, matches) => Array.from({ length: end }, (_, at) => at).filter(matches);
