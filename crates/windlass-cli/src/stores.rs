@@ -47,6 +47,10 @@ pub(crate) const MAX_MATCHES: usize = 5;
 
 /// Finds a run by its id, by its execution id, by an unambiguous prefix of its id, or the newest as `last`.
 pub(crate) fn find(store: &dyn Store, run_ref: &str) -> Result<RunRow, CliFailure> {
+    // An empty prefix matches every run: that of an unset variable must not select the only one.
+    if run_ref.is_empty() {
+        return Err(CliFailure::usage("the run's id is empty").code(codes::NO_SUCH_RUN).hint("name a run, or `last`"));
+    }
     if let Some(row) = windlass_runtime::find_run(store, run_ref)? {
         return Ok(row);
     }

@@ -332,3 +332,21 @@ fn child_runs_inherit_labels() {
     let expected = |kind: &str| json!({"customer": "acme", "kind": kind});
     assert_eq!(labels, [(&json!("child"), &expected("child")), (&json!("parent"), &expected("parent"))]);
 }
+
+/// The number of a run finds it as its id does; an empty text finds nothing.
+#[test]
+fn runs_are_found_by_their_execution_id() {
+    let place = TestDir::new();
+    place.write("flow.json", counting(1, "PT0S"));
+    let done = place.json(&["run", "flow.json", "--id", "only", "--json"]);
+    let number = done["execution_id"].as_str().expect("a decimal string").to_owned();
+    assert_eq!(place.json(&["status", &number, "--json"])["run"], "only");
+    place.windlass(&["status", "only"]).exits(0).has(&format!("Run: only (execution id {number})"));
+    let found = place.json(&["list", "--search", &number, "--json"]);
+    assert_eq!(found[0]["run"], "only", "{found}");
+    place.windlass(&["list", "--search", "9999999999999999"]).exits(0).has("no runs");
+    for command in ["status", "cancel", "retry"] {
+        place.windlass(&[command, ""]).exits(3).has("the run's id is empty");
+    }
+    place.windlass(&["status", "99999999999999999999"]).exits(3).has("WND-2610");
+}

@@ -32,7 +32,10 @@ pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit
     };
     let runs = Runs::open(global)?;
     let page = match &runs {
-        Runs::Store(store) => RunPage::read(&**store, &filter_by_status(&**store, filter, &statuses)?, args)?,
+        Runs::Store(store) => {
+            let filter = with_resolved_search(&**store, filter)?;
+            RunPage::read(&**store, &filter_by_status(&**store, filter, &statuses)?, args)?
+        }
         Runs::Server(server) => RunPage::request(server, &filter, &statuses, args)?,
     };
     if global.json {
@@ -45,6 +48,13 @@ pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit
         out::note(&format!("more: {}", stores::command(global, &next_page(args, next))));
     }
     Ok(CliExit::Success)
+}
+
+/// Searches for the run of an execution id by its id, as a server does.
+fn with_resolved_search(store: &dyn Store, filter: RunFilter) -> Result<RunFilter, CliFailure> {
+    let found = filter.search.as_deref().map(|search| windlass_runtime::find_run(store, search)).transpose()?.flatten();
+    let search = found.map(|row| row.run.to_string()).or(filter.search);
+    Ok(RunFilter { search, ..filter })
 }
 
 /// One page of a list.

@@ -105,7 +105,8 @@ fn show_ended(global: &GlobalArgs, ended: &EndedRun<'_>, row: &RunRow) -> Result
         return Ok(CliExit::Success);
     }
     let labels = labels_line(row).map(|line| format!("{line}\n")).unwrap_or_default();
-    let head = format!("Workflow: {}\nRun: {}\n{labels}Status: ", ended.plan.name, ended.run);
+    let run = format!("{} (execution id {})", ended.run, row.execution_id);
+    let head = format!("Workflow: {}\nRun: {run}\n{labels}Status: ", ended.plan.name);
     out::print(&format!("{head}{}", ended.summary(global, Some(took))))?;
     Ok(CliExit::Success)
 }
