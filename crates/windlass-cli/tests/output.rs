@@ -178,6 +178,50 @@ steps:
     checked.exits(2).has("`a b` cannot be the name of a label").has("the label `list` cannot be").has("lables");
 }
 
+/// Labels see the ids of the run that they belong to, also those of its parent run.
+#[test]
+fn labels_contain_the_ids_of_their_run() {
+    let place = TestDir::new();
+    place.write(
+        "child.yaml",
+        "apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: child}
+workflow:
+  - step: start
+    tool: {kind: noop}
+x-windlass:
+  labels:
+    number: '{{ execution_id }}'
+    run: '{{ job.uuid }}'
+    parent: '{{ parent_execution_id }}'
+    trace: '{{ trace_id }}'
+",
+    );
+    place.write(
+        "parent.json",
+        r#"{"name": "parent", "actions": {
+            "ask": {"type": "workflow", "inputs": {"host": {"workflow": {"id": "child"}}, "body": {}}}},
+            "x-windlass": {"labels": {"run": "@workflow().run.name"}}}"#,
+    );
+    place.windlass(&["run", "parent.json", "--id", "p", "-q"]).exits(0);
+    let rows = place.json(&["list", "--children", "--json"]);
+    let (child, parent) = (&rows[0], &rows[1]);
+    assert_eq!(parent["labels"], json!({"run": "p"}));
+    let expected = json!({
+        "number": child["execution_id"], "run": child["run"], "parent": parent["execution_id"], "trace": "p",
+    });
+    assert_eq!(child["labels"], expected);
+    let listed = place.json(&[
+        "list",
+        "--label",
+        &format!("number={}", child["execution_id"].as_str().expect("text")),
+        "--children",
+        "--json",
+    ]);
+    assert_eq!(listed[0]["run"], child["run"], "the label finds its run");
+}
+
 const PRINTING: &str = r#"apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {name: printing}

@@ -98,21 +98,19 @@ pub fn admit(
     Ok(Admission { inputs, unmet: None })
 }
 
-/// Evaluates the labels that the definition gives a run with this input. The expressions see what the run would see
-/// when it starts. A label whose value is null is left out.
+/// Evaluates the labels that the definition gives a run: `run` is what its expressions see, except the parameters,
+/// which follow from its input. A label whose value is null is left out.
 pub fn definition_labels(
     program: &Program,
-    TriggerDelivery { input, metadata }: TriggerDelivery<'_>,
-    now: Timestamp,
+    run: &RunView,
     seed: u64,
     values: &mut dyn Values,
 ) -> Result<Vec<(Arc<str>, Value)>, AdmissionError> {
     if program.plan.labels.is_empty() {
         return Ok(Vec::new());
     }
-    let parameters = program.parameters(input).map_err(|problems| invalid_input(&problems, None))?;
-    let run = RunView::new("", program.plan.name.clone(), now);
-    let mut state = State::new(RunView { input: input.clone(), trigger_metadata: metadata.clone(), parameters, ..run });
+    let parameters = program.parameters(&run.input).map_err(|problems| invalid_input(&problems, None))?;
+    let mut state = State::new(RunView { parameters, ..run.clone() });
     state.seed = seed;
     let scope = state.root_scope;
     let mut reducer = Reducer { program, state: &mut state, values, work: PartialTick::default() };

@@ -2,20 +2,18 @@
 //! child run inherits.
 
 use windlass_core::{
-    AdmissionError, Limits, Program, TriggerDelivery, definition_labels, label_name_problem, label_text,
-    label_value_problem,
+    AdmissionError, Limits, Program, definition_labels, label_name_problem, label_text, label_value_problem,
 };
 use windlass_store::{RunLabels, Store};
-use windlass_value::{Timestamp, Value};
+use windlass_value::{RunView, Value};
 
 use crate::{BlobCache, RuntimeError, recovery};
 
 /// The start of a run, as far as its labels depend on it.
 pub(super) struct LabelSources<'s> {
     pub program: &'s Program,
-    pub input: &'s Value,
-    pub metadata: &'s Value,
-    pub now: Timestamp,
+    /// The run as its expressions see it when it starts, without its parameters.
+    pub run: &'s RunView,
     pub seed: u64,
     /// The labels that the caller gives. They replace those of the definition.
     pub given: &'s RunLabels,
@@ -40,10 +38,9 @@ impl LabelSources<'_> {
     }
 
     fn computed(&self, store: &dyn Store) -> Result<RunLabels, RuntimeError> {
-        let delivery = TriggerDelivery { input: self.input, metadata: self.metadata };
         let mut values = BlobCache::default();
         let labels = loop {
-            match definition_labels(self.program, delivery, self.now, self.seed, &mut values) {
+            match definition_labels(self.program, self.run, self.seed, &mut values) {
                 Ok(labels) => break labels,
                 Err(AdmissionError::Rejected(error)) => {
                     return Err(RuntimeError::Input(format!("the labels cannot be computed: {}", error.message)));

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_core::{Program, START_EVENT, TickKind};
+use windlass_core::{CallOrigin, Program, START_EVENT, TickKind};
 use windlass_store::{NewRun, RunLabels, RunRow};
-use windlass_value::{BlobHash, Timestamp, Value};
+use windlass_value::{BlobHash, RunView, Timestamp, Value};
 
 use super::labels::LabelSources;
 use super::triggers::seed_from;
@@ -173,11 +173,24 @@ impl RuntimeEngine {
             return self.attach_to_existing(&row, &program, start_input, &how, options.watch).await;
         }
         let execution_id = new_execution_id();
+        let parent_origin = options.parent.as_ref().map(|(parent, _)| {
+            let trace = origin.trace.unwrap_or_else(|| parent.clone());
+            let parent_execution_id = origin.parent_execution_id.unwrap_or_default();
+            let (parent, output_node) = (parent.clone(), origin.output_step);
+            Box::new(CallOrigin { parent, parent_execution_id, trace, output_node })
+        });
+        let view = RunView {
+            execution_id,
+            input: input.clone(),
+            trigger_metadata: origin.metadata.clone(),
+            parent: parent_origin.as_ref().map(|caller| caller.parent.clone()),
+            parent_execution_id: parent_origin.as_ref().map(|caller| caller.parent_execution_id),
+            trace: parent_origin.as_ref().map(|caller| caller.trace.clone()),
+            ..RunView::new(run.clone(), program.plan.name.clone(), origin.at)
+        };
         let labels = LabelSources {
             program: &program,
-            input: &input,
-            metadata: &origin.metadata,
-            now: origin.at,
+            run: &view,
             seed: seed_from(&run),
             given: &options.labels,
             inherited: &origin.inherited_labels,
@@ -196,12 +209,6 @@ impl RuntimeEngine {
             labels,
         };
         let image = recovery::RunImage::new(recovery::new_state(&run, execution_id, &program, origin.at));
-        let parent_origin = options.parent.as_ref().map(|(parent, _)| {
-            let trace = origin.trace.unwrap_or_else(|| parent.clone());
-            let parent_execution_id = origin.parent_execution_id.unwrap_or_default();
-            let (parent, output_node) = (parent.clone(), origin.output_step);
-            Box::new(windlass_core::CallOrigin { parent, parent_execution_id, trace, output_node })
-        });
         let start = TickKind::AddEvent {
             name: START_EVENT.into(),
             payload: input,
