@@ -237,7 +237,7 @@ async fn the_state_of_another_model_is_not_sent() {
     assert!(!to_json(&sent[0]).contains("signature"), "{sent:?}");
 }
 
-/// What was redacted would not be unmodified.
+/// Redaction would modify the state, which must be sent back unmodified.
 #[tokio::test]
 async fn a_state_with_a_secret_is_dropped() {
     let body = format!(

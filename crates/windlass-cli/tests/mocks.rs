@@ -40,7 +40,7 @@ fn run(place: &TestDir, file: &str, mocks: &str) -> (Value, support::CommandOutp
     (serde_json::from_str(&done.out).unwrap_or_default(), done)
 }
 
-/// A step's name matches all its iterations; an iteration, an attempt and a call can be told apart; nothing is sent.
+/// A step's name matches all its iterations; rules distinguish iterations, attempts and calls; nothing is sent.
 #[test]
 fn rules_answer_for_steps() {
     let place = TestDir::new();

@@ -84,7 +84,7 @@ impl ReplyPolicy {
         let is_answer = match stop {
             ReplyEnd::Complete => true,
             ReplyEnd::Refusal | ReplyEnd::Filtered => false,
-            // The calls before the cut are made; the model is told which one was cut off.
+            // The calls before the cut are made; the next message names the one that was cut off.
             ReplyEnd::Length { .. } => !calls.is_empty() || demand_count > 0,
             // A missing result is demanded anyway.
             ReplyEnd::Empty => owed,

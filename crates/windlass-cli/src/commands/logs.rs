@@ -108,7 +108,7 @@ struct LogPrinter {
     date: String,
     left: usize,
     printed: bool,
-    /// The number of removed lines that the reader was told of.
+    /// The number of removed lines that a note has reported.
     noted_removed: u64,
 }
 

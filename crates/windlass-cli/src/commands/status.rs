@@ -117,7 +117,7 @@ struct StatusView {
     plan: Plan,
     status: &'static str,
     owner: Option<String>,
-    /// Who runs it, or how to resume it.
+    /// The process that runs it, or how to resume it.
     owner_note: String,
     frames: Vec<FrameView>,
     now: Timestamp,

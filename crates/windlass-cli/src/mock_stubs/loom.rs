@@ -57,9 +57,9 @@ type ResultPlace = (String, Vec<ShapeKey>);
 
 struct Inference<'a> {
     actions: Vec<FoundAction<'a>>,
-    /// Where the body of an action comes from, by lower-case name.
+    /// The source of the body of each action, by lower-case name.
     bodies: BTreeMap<String, ResultPlace>,
-    /// Where the items of a loop or a data action come from.
+    /// The source of the items of each loop or data action.
     items: BTreeMap<String, ResultPlace>,
     shapes: BTreeMap<String, ReadShape>,
 }

@@ -8,7 +8,7 @@ use super::Stub;
 use super::reads::{each_text, name_reads};
 use super::shape::{ReadShape, ShapeKey};
 
-/// What conditions and later steps read of a step.
+/// The parts of a step that conditions and later steps read.
 #[derive(Default)]
 struct StepReads {
     result: ReadShape,

@@ -39,7 +39,7 @@ pub(crate) struct ServerContext {
     pub insecure: bool,
 }
 
-/// Where the token of a context is kept. The file of contexts never contains a token.
+/// The place that keeps the token of a context. The file of contexts never contains a token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TokenSource {

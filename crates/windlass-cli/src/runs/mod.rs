@@ -1,4 +1,4 @@
-//! Where runs live: in a store of this machine, or on a server. Commands get their data and send their requests
+//! The source of runs: a store of this machine, or a server. Commands get their data and send their requests
 //! through this module, and print what they get in one way.
 //!
 //! - `contexts`, `keyring`: named servers and their tokens
