@@ -47,4 +47,4 @@ pub use state::State;
 pub use status::{Status, StatusSet};
 pub use tick::{CallOrigin, MAIL_EVENT, START_EVENT, Tick, TickKind};
 pub use values::Values;
-pub use view::{FrameView, LoopView, frame_tree, usage_so_far};
+pub use view::{FrameView, LoopView, frame_tree, judged_iterations, usage_so_far};

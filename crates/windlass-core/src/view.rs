@@ -8,7 +8,7 @@ use windlass_value::{Timestamp, Value};
 use crate::plan::{IterationPath, LoopCheck, NodeKind};
 use crate::reduce::usage_value;
 use crate::state::{ApprovalForm, Frame, FrameBody, FrameId, State, WaitFrame};
-use crate::{LoopEndReason, Program};
+use crate::{IterationRecord, LoopEndReason, Program};
 
 /// A live node. Hidden nodes around it are left out.
 #[derive(Clone, Debug)]
@@ -167,6 +167,15 @@ fn loop_view(program: &Program, frame: &Frame) -> Option<LoopView> {
         last: body.previous.clone(),
         stopping: body.stopping,
     })
+}
+
+/// Returns the iterations whose body has ended and whose judge runs. The loop's history gets them with the verdict.
+pub fn judged_iterations(state: &State) -> impl Iterator<Item = &IterationRecord> {
+    let judging = state.frames.iter().filter_map(|(_, frame)| match &frame.body {
+        FrameBody::Loop(body) => Some(body.judging.values()),
+        _ => None,
+    });
+    judging.flatten()
 }
 
 /// Returns the resources that the jobs of a live run have used so far; null if its root does not meter them.

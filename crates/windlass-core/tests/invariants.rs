@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use support::Sim;
-use support::check::check_nothing_left;
+use support::check::{check_every_iteration_is_recorded, check_nothing_left};
 use support::mail::assert_every_mail_is_settled_once;
 use support::naive::grows_without_bound;
 use support::random_plan::{Profile, random_program, tight_limits};
@@ -69,6 +69,7 @@ proptest! {
         let mut again = undisturbed(&program, seed);
         replay(&mut again, &live.journal);
         assert_every_mail_is_settled_once(&live);
+        check_every_iteration_is_recorded(&live);
         prop_assert_eq!(encoded(&again.state), encoded(&live.state));
         prop_assert_eq!(&again.outputs, &live.outputs);
     }
@@ -142,6 +143,7 @@ fn check_cancel_at_any_tick(seed: u64, depth: u32, tight: bool, paused: bool) {
         assert_eq!(sim.status(), Status::Cancelled);
         check_nothing_left(&sim.state);
         assert_every_mail_is_settled_once(&sim);
+        check_every_iteration_is_recorded(&sim);
     }
 }
 
@@ -157,6 +159,7 @@ proptest! {
             sim.run();
             check_nothing_left(&sim.state);
             assert_every_mail_is_settled_once(&sim);
+            check_every_iteration_is_recorded(&sim);
         }
     }
 

@@ -15,6 +15,7 @@ mod event_round_trip;
 mod forks;
 mod impossible;
 mod invariants;
+mod judges;
 mod lease;
 mod limits_page;
 mod loops;

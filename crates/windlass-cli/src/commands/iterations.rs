@@ -1,6 +1,6 @@
 //! `windlass iterations RUN [LOOP]`
 
-use windlass_core::{FrameView, IterationRecord, IterationVerdict, frame_tree};
+use windlass_core::{FrameView, IterationRecord, IterationVerdict, frame_tree, judged_iterations};
 use windlass_runtime::inspect::{
     IterationPage, LoopHistory, final_report, frame_path, iteration_value, iterations_page, loop_histories,
     run_time_now,
@@ -28,35 +28,56 @@ pub(crate) fn iterations(global: &GlobalArgs, args: &args::IterationsArgs) -> Re
     match (&args.r#loop, &runs) {
         (None, Runs::Store(store)) => {
             let report = final_report(&row)?;
-            print_loops(global, loop_histories(&**store, &row.run, store.loops(&row.run)?, report.as_ref())?)
+            let judged = LiveLoops::load(global, &runs, &row)?.judged;
+            let mut paths = store.loops(&row.run)?;
+            paths.extend(judged.iter().map(|one| one.loop_path.to_string()));
+            paths.sort_unstable();
+            paths.dedup();
+            print_loops(global, loop_histories(&**store, &row.run, paths, report.as_ref(), &judged)?)
         }
         (None, Runs::Server(server)) => print_loops(global, server.loops(&row.run)?),
         (Some(path), _) => print_page(global, &runs, &row, path, args),
     }
 }
 
-/// Returns when a live loop begins its next iteration, with the run's current time.
-fn next_iteration(
-    global: &GlobalArgs,
-    runs: &Runs,
-    row: &RunRow,
-    path: &str,
-) -> Result<Option<(Timestamp, Timestamp)>, CliFailure> {
-    if row.status.is_final() || row.status == RunStatus::Quarantined {
-        return Ok(None);
+/// The live part of a run's loops. Empty for a run that has ended.
+#[derive(Default)]
+struct LiveLoops {
+    frames: Vec<FrameView>,
+    /// The run's current time.
+    now: Timestamp,
+    /// The iterations whose judge runs. A server adds them to its answers itself.
+    judged: Vec<IterationRecord>,
+}
+
+impl LiveLoops {
+    fn load(global: &GlobalArgs, runs: &Runs, row: &RunRow) -> Result<LiveLoops, CliFailure> {
+        if row.status.is_final() || row.status == RunStatus::Quarantined {
+            return Ok(LiveLoops::default());
+        }
+        Ok(match runs {
+            Runs::Store(store) => {
+                let seen = image::load(&**store, &row.run, &CliSettings::load(global)?.limits)?;
+                let state = &seen.image.state;
+                LiveLoops {
+                    frames: frame_tree(&seen.program, state),
+                    now: run_time_now(&seen.row, state.now),
+                    judged: judged_iterations(state).cloned().collect(),
+                }
+            }
+            Runs::Server(server) => {
+                let detail = server.detail(&row.run)?;
+                let current = detail.get("current").map(decode::frames).transpose()?;
+                let now = windlass_runtime::real_now();
+                LiveLoops { frames: current.unwrap_or_default(), now, judged: Vec::new() }
+            }
+        })
     }
-    let (frames, now) = match runs {
-        Runs::Store(store) => {
-            let seen = image::load(&**store, &row.run, &CliSettings::load(global)?.limits)?;
-            (frame_tree(&seen.program, &seen.image.state), run_time_now(&seen.row, seen.image.state.now))
-        }
-        Runs::Server(server) => {
-            let detail = server.detail(&row.run)?;
-            let current = detail.get("current").map(decode::frames).transpose()?;
-            (current.unwrap_or_default(), windlass_runtime::real_now())
-        }
-    };
-    Ok(find_loop(&frames, "", path).and_then(|view| view.due).map(|due| (due, now)))
+
+    /// Returns when a loop begins its next iteration, with the run's current time.
+    fn next_iteration(&self, path: &str) -> Option<(Timestamp, Timestamp)> {
+        find_loop(&self.frames, "", path).and_then(|view| view.due).map(|due| (due, self.now))
+    }
 }
 
 fn find_loop<'v>(views: &'v [FrameView], above: &str, wanted: &str) -> Option<&'v FrameView> {
@@ -102,9 +123,10 @@ fn print_page(
     args: &args::IterationsArgs,
 ) -> Result<CliExit, CliFailure> {
     let run = &*row.run;
-    let upcoming = next_iteration(global, runs, row, path)?;
+    let live = LiveLoops::load(global, runs, row)?;
+    let upcoming = live.next_iteration(path);
     let IterationPage { iterations, missing, next } = match runs {
-        Runs::Store(store) => iterations_page(&**store, run, path, args.from, args.limit, args.failed)?,
+        Runs::Store(store) => iterations_page(&**store, run, path, args.from, args.limit, args.failed, &live.judged)?,
         Runs::Server(server) => server.iterations(run, path, args.from, args.limit, args.failed)?,
     };
     if iterations.is_empty() && upcoming.is_none() {

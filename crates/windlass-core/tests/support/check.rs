@@ -9,6 +9,10 @@ use windlass_core::state::{
     AgendaItem, Frame, FrameBody, FrameId, NetFrame, PendingWait, Phase, ScopeId, SlotState, Timer, WaitFrame,
 };
 use windlass_core::{Program, frame_tree};
+use windlass_value::Value;
+
+use super::Sim;
+use super::observed_event::ObservedEvent;
 
 pub(crate) fn check_state(program: &Program, state: &State) {
     state.check(program).expect("the state is one that can be");
@@ -24,6 +28,29 @@ pub(crate) fn check_state(program: &Program, state: &State) {
         check_nothing_left(state);
     }
     frame_tree(program, state);
+}
+
+/// The history of every loop that has published its end has each of its iterations once, its failures included.
+pub(crate) fn check_every_iteration_is_recorded(sim: &Sim) {
+    let number = |event: &ObservedEvent, name: &str| event.data.get(name).and_then(Value::as_int).unwrap_or(0);
+    let mut ended: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+    for event in sim.events_of("loop.done") {
+        let (iterations, unjudged) = ended.entry(&event.path).or_default();
+        *iterations += number(event, "iterations");
+        *unjudged += number(event, "unjudged");
+    }
+    let mut recorded: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for one in &sim.iterations {
+        assert!(seen.insert((&one.loop_path, one.index)), "`{}` has iteration {} twice", one.loop_path, one.index);
+        let path = one.loop_path.split('~').next().unwrap_or_default();
+        let (iterations, unjudged) = recorded.entry(path).or_default();
+        *iterations += 1;
+        *unjudged += i64::from(one.verdict.as_ref().is_some_and(|verdict| verdict.done.is_none()));
+    }
+    for (path, counts) in ended {
+        assert_eq!(recorded.get(path).copied().unwrap_or_default(), counts, "`{path}`: history and end");
+    }
 }
 
 fn frame(state: &State, id: FrameId) -> &Frame {

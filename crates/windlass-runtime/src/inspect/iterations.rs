@@ -58,7 +58,8 @@ pub struct HistoryCell {
     pub other: u64,
 }
 
-/// Returns at most `limit` iterations from an index on; only failed ones if requested.
+/// Returns at most `limit` iterations from an index on; only failed ones if requested. `judged` are the iterations of
+/// the run whose judge runs: none of them has failed.
 pub fn iterations_page(
     store: &dyn StoreRead,
     run: &str,
@@ -66,17 +67,31 @@ pub fn iterations_page(
     from: u64,
     limit: usize,
     failed: bool,
+    judged: &[IterationRecord],
 ) -> Result<IterationPage, RuntimeError> {
     let max_iterations = limit.saturating_add(1);
     let mut iterations = match failed {
         true => read_failed(store, run, path, from, max_iterations)?,
-        false => read(store, run, path, from, max_iterations)?,
+        false => with_judged(read(store, run, path, from, max_iterations)?, path, from, judged),
     };
     let more = iterations.len() > limit;
     iterations.truncate(limit);
     let missing = if failed { Vec::new() } else { missing_ranges(&iterations, from) };
     let next = iterations.last().map(|iteration| iteration.index + 1).filter(|_| more);
     Ok(IterationPage { iterations, missing, next })
+}
+
+/// Adds the iterations of the loop whose judge runs, unless their history has been written in the meantime.
+fn with_judged(
+    mut iterations: Vec<IterationRecord>,
+    path: &str,
+    from: u64,
+    judged: &[IterationRecord],
+) -> Vec<IterationRecord> {
+    iterations.extend(judged.iter().filter(|one| *one.loop_path == *path && one.index >= from).cloned());
+    iterations.sort_by_key(|one| one.index);
+    iterations.dedup_by_key(|one| one.index);
+    iterations
 }
 
 fn missing_ranges(iterations: &[IterationRecord], from: u64) -> Vec<(u64, u64)> {
@@ -153,12 +168,13 @@ fn unpack(rows: Vec<IterationRow>) -> Result<Vec<IterationRecord>, RuntimeError>
 }
 
 /// Returns the histories of some loops of a run. `report` is the final report of the run: a loop that ends between
-/// two iterations has its reason only there.
+/// two iterations has its reason only there. `judged` are the iterations of the run whose judge runs.
 pub fn loop_histories(
     store: &dyn StoreRead,
     run: &str,
     paths: Vec<String>,
     report: Option<&FinalReport>,
+    judged: &[IterationRecord],
 ) -> Result<Vec<LoopHistory>, RuntimeError> {
     let steps = report.into_iter().flat_map(|report| &report.steps);
     let ends: BTreeMap<&str, LoopEndReason> =
@@ -167,19 +183,26 @@ pub fn loop_histories(
         .into_iter()
         .map(|path| {
             let heads = store.iteration_headers(run, &path, 0, false, u32::MAX)?;
-            let iterations = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
+            let recorded = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
+            let waiting = judged.iter().filter(|one| *one.loop_path == *path && !covers(&heads, one.index));
+            let waiting: Vec<u64> = waiting.map(|one| one.index).collect();
+            let iterations = waiting.iter().map(|index| index + 1).max().unwrap_or(0).max(recorded);
             let last =
                 unpack(store.iterations(run, &path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)?;
             let reason = last.iter().rev().find_map(|iteration| iteration.reason);
             Ok(LoopHistory {
                 iterations,
-                kept: covered(heads.iter()),
+                kept: covered(heads.iter()) + waiting.len() as u64,
                 failed: covered(heads.iter().filter(|head| head.outcome == IterationOutcome::Failed)),
                 reason: reason.or_else(|| ends.get(path.as_str()).copied()),
                 path,
             })
         })
         .collect()
+}
+
+fn covers(heads: &[IterationHeader], index: u64) -> bool {
+    heads.iter().any(|head| (head.first..=head.last).contains(&index))
 }
 
 /// Returns the number of iterations in the rows, each counted once. The rows are in the order of their first

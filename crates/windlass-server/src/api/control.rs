@@ -297,7 +297,7 @@ fn with_iteration_hint(app: &App, error: RuntimeError) -> ApiProblem {
     };
     let problem = ApiProblem::from(error);
     let Some((run, path)) = loop_path else { return problem };
-    let seen = loop_histories(app.store.as_ref(), &run, vec![path.clone()], None).unwrap_or_default();
+    let seen = loop_histories(app.store.as_ref(), &run, vec![path.clone()], None, &[]).unwrap_or_default();
     match seen.first().filter(|seen| seen.iterations > 0) {
         Some(seen) => {
             let iterations = if seen.iterations == 1 {

@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::plan::{IterationPath, Loop, Node, NodeKind, Plan};
-use windlass_core::{FrameView, LoopView, frame_tree};
+use windlass_core::{FrameView, IterationRecord, LoopView, State as RunState, frame_tree, judged_iterations};
 use windlass_runtime::RuntimeError;
 use windlass_runtime::inspect::{
     IterationPage, LoopHistory, final_report, frame_path, history_strip as strip_of, iteration_value, iterations_page,
@@ -187,12 +187,14 @@ pub(crate) async fn list(
     let state = app.resident_state(&run).await?;
     app.read_store(move |app| {
         let row = find_run(app, &run)?;
+        let judged = judged_of(state.as_ref());
         let live = match state {
             Some(state) => live_loops(&frame_tree(&*app.engine.program(&row.plan)?, &state)),
             None => Vec::new(),
         };
         let mut paths = app.store.loops(&run)?;
         paths.extend(live.iter().map(|live| live.0.clone()));
+        paths.extend(judged.iter().map(|one| one.loop_path.to_string()));
         paths.sort_unstable();
         paths.dedup();
         let after = query.after.unwrap_or_default();
@@ -200,12 +202,32 @@ pub(crate) async fn list(
         let more = paths.len() > limit;
         paths.truncate(limit);
         let next = paths.last().filter(|_| more).map(|last| Value::from(last.as_str()));
-        Ok(axum::Json(ListPage { items: loop_infos(app, &row, paths, &live)?, next }))
+        Ok(axum::Json(ListPage { items: loop_infos(app, &row, paths, &live, &judged)?, next }))
     })
     .await
 }
 
 type LiveLoop = (String, String, LoopLive, Value);
+
+/// Returns the iterations of a run whose judge runs. Only a live run of a definition with judges is asked for its state.
+async fn judged_now(app: &App, run: &str) -> Result<Vec<IterationRecord>, ApiProblem> {
+    let id = run.to_owned();
+    let may_judge = app.read_store(move |app| {
+        let row = find_run(app, &id)?;
+        Ok(!row.status.is_final() && app.engine.program(&row.plan).is_ok_and(|program| has_judge(&program.plan)))
+    });
+    let state = if may_judge.await? { app.resident_state(run).await? } else { None };
+    Ok(judged_of(state.as_ref()))
+}
+
+fn has_judge(plan: &Plan) -> bool {
+    plan.nodes.iter().any(|node| matches!(&node.kind, NodeKind::Loop(looping) if looping.judge.is_some()))
+}
+
+/// Returns the iterations whose judge runs.
+fn judged_of(state: Option<&RunState>) -> Vec<IterationRecord> {
+    state.into_iter().flat_map(judged_iterations).cloned().collect()
+}
 
 /// Returns the running loops with their paths.
 fn live_loops(frames: &[FrameView]) -> Vec<LiveLoop> {
@@ -227,9 +249,15 @@ fn collect_live_loops(frames: &[FrameView], above: &str, found: &mut Vec<LiveLoo
     }
 }
 
-fn loop_infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[LiveLoop]) -> Result<Vec<LoopInfo>, RuntimeError> {
+fn loop_infos(
+    app: &App,
+    row: &RunRow,
+    paths: Vec<String>,
+    live: &[LiveLoop],
+    judged: &[IterationRecord],
+) -> Result<Vec<LoopInfo>, RuntimeError> {
     let report = final_report(row)?;
-    let seen = loop_histories(app.store.as_ref(), &row.run, paths, report.as_ref())?;
+    let seen = loop_histories(app.store.as_ref(), &row.run, paths, report.as_ref(), judged)?;
     let one = |seen: LoopHistory| {
         let going = live.iter().find(|live| live.0 == seen.path);
         let ended = report.as_ref().and_then(|report| {
@@ -262,16 +290,17 @@ pub(crate) async fn iterations(
     Query(query): Query<IterationsQuery>,
 ) -> Result<axum::Json<IterationList>, ApiProblem> {
     let limit = page_size(query.limit, DEFAULT_ITERATIONS, MAX_ITERATIONS)? as usize;
+    let judged = judged_now(&app, &run).await?;
     app.read_store(move |app| {
         let row = find_run(app, &run)?;
         let (store, path) = (app.store.as_ref(), query.r#loop);
-        let seen = loop_histories(store, &run, vec![path.clone()], None)?.into_iter().next();
+        let seen = loop_histories(store, &run, vec![path.clone()], None, &judged)?.into_iter().next();
         let (total, failed) = seen.map_or((0, 0), |seen| (seen.iterations, seen.failed));
         if total == 0 {
             check_loop_exists(app, &row, &path)?;
         }
         let IterationPage { iterations, missing: not_retained, next } =
-            iterations_page(store, &run, &path, query.from, limit, query.failed)?;
+            iterations_page(store, &run, &path, query.from, limit, query.failed, &judged)?;
         // Iterations are readable even if the plan is not.
         let program = app.engine.program(&row.plan).ok();
         let mut locations = IterationLocations::new(program.as_ref().map(|program| &program.plan), &path);

@@ -138,8 +138,8 @@ impl Reducer<'_> {
         scope: ScopeId,
     ) -> Result<(), ItemStop> {
         let closing = self.frame(id)?.closing.is_some();
-        let (looping, body) = self.loop_frame(id)?;
-        let ending = closing || body.stopping.is_some();
+        let (looping, _) = self.loop_frame(id)?;
+        let ending = self.is_ending(id)?;
         let checks = self.check_iteration(id, looping, outcome, scope, ending)?;
         self.child_removed(id)?;
         let record = self.record_iteration(id, looping, index, outcome, scope, &checks)?;
@@ -149,9 +149,7 @@ impl Reducer<'_> {
             self.close_if_empty(id)?;
             return Ok(());
         }
-        if let Some(judge) = judge_for(looping, outcome, &checks)
-            && self.loop_frame(id)?.1.stopping.is_none()
-        {
+        if let Some(judge) = judge_for(looping, outcome, &checks).filter(|_| !ending) {
             self.begin_judge(id, judge, index, scope, record)?;
             return Ok(());
         }
@@ -188,7 +186,11 @@ impl Reducer<'_> {
         checks: &IterationChecks,
     ) -> FaultResult<Option<IterationRecord>> {
         let started_at = self.iteration_started_at(scope);
-        let reason = self.last_reason(id, looping, outcome, checks)?;
+        let reason = match judge_for(looping, outcome, checks) {
+            // The judge decides whether it is the last.
+            Some(_) if !self.is_ending(id)? => None,
+            Some(_) | None => self.last_reason(id, checks.stop)?,
+        };
         let frame = self.frame(id)?;
         let (closing, loop_quiet) = (frame.closing.is_some(), frame.quiet);
         let quiet_from = self.program.limits.loop_quiet_from_iteration;
@@ -258,14 +260,14 @@ impl Reducer<'_> {
         }))
     }
 
-    /// Returns the reason why the loop ends with this iteration, if it is the last to end. (A judge decides later.)
-    fn last_reason(
-        &self,
-        id: FrameId,
-        looping: &Loop,
-        outcome: &Outcome,
-        checks: &IterationChecks,
-    ) -> FaultResult<Option<LoopEndReason>> {
+    /// Reports whether the loop is stopping or being cancelled: then it begins no judge.
+    fn is_ending(&self, id: FrameId) -> FaultResult<bool> {
+        Ok(self.frame(id)?.closing.is_some() || self.loop_frame(id)?.1.stopping.is_some())
+    }
+
+    /// Returns the reason why the loop ends with the iteration that is over now, if it is the last. `stop` is the
+    /// reason that the iteration itself gives.
+    pub(super) fn last_reason(&self, id: FrameId, stop: Option<LoopEndReason>) -> FaultResult<Option<LoopEndReason>> {
         let frame = self.frame(id)?;
         if frame.live > 0 {
             return Ok(None);
@@ -274,10 +276,9 @@ impl Reducer<'_> {
             return Ok(Some(cancel_reason(closing)));
         }
         let (_, body) = self.loop_frame(id)?;
-        let decided = checks.stop.or(body.stopping);
         let exhausted =
             || limit_reached(body, self.now()).or((!may_continue(body, self.now())).then_some(LoopEndReason::Items));
-        Ok(decided.or_else(|| exhausted().filter(|_| judge_for(looping, outcome, checks).is_none())))
+        Ok(body.stopping.or(stop).or_else(exhausted))
     }
 
     fn publish_iteration(

@@ -67,15 +67,18 @@ impl Reducer<'_> {
         let body = self.loop_frame_mut(id)?;
         body.iterations.remove(&index);
         let record = body.judging.remove(&index);
-        body.unjudged += u64::from(done_value.is_none());
-        let too_often = done_value.is_none() && looping.max_unjudged.is_some_and(|max| body.unjudged > max);
+        // A judge that was cancelled was not asked to the end: its iteration is not one without a verdict.
+        let unjudged_now = done_value.is_none() && outcome.status != Status::Cancelled;
+        body.unjudged += u64::from(unjudged_now);
+        let too_often = unjudged_now && looping.max_unjudged.is_some_and(|max| body.unjudged > max);
         if too_often && checks.error.is_none() {
             checks.stop = Some(LoopEndReason::Failed);
             checks.error = Some(unjudged(body.unjudged, &verdict));
         }
+        let reason = self.last_reason(id, checks.stop)?;
         let max_chars = self.program.limits.max_history_reason_chars;
         let given = (outcome.status != Status::Cancelled).then(|| history_verdict(done_value, &verdict, max_chars));
-        let record = record.map(|record| IterationRecord { verdict: given, ..record });
+        let record = record.map(|record| IterationRecord { verdict: given, reason, ..record });
         self.work.output.iterations.extend(record);
         self.publish_at(id, EventKind::LoopJudged { iteration: index, done: done_value, verdict });
         self.state.scopes.remove(scope);
