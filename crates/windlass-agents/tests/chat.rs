@@ -149,7 +149,7 @@ async fn faults_are_errors_with_hints() {
     let outcome =
         turn(options(&service.model_url(), ModelProtocol::OpenAi, true), &ASK.replace("hello", "nothing fits")).await;
     let message = &error(&outcome).message;
-    for part in ["step `loop.0.inner`", "role `step`", "(model `m`, tools: none)", "the prompt ends: nothing fits"] {
+    for part in ["step `loop[0].inner`", "role `step`", "(model `m`, tools: none)", "the prompt ends: nothing fits"] {
         assert!(message.contains(part), "{message}");
     }
 }
@@ -233,7 +233,7 @@ async fn requests_carry_the_step_in_their_headers() {
     for line in [
         "post /v1/messages http/1.1",
         "x-windlass-run: run-1",
-        "x-windlass-step: loop.0.inner",
+        "x-windlass-step: loop[0].inner",
         "x-windlass-role: step",
         "x-windlass-turn: 1",
         "x-windlass-attempt: 1",
@@ -251,7 +251,7 @@ async fn requests_carry_the_step_in_their_headers() {
         turn(ask.clone(), ASK).await;
     }
     turn(ask, &ASK.replace("\"turn\": 1", "\"turn\": 2")).await;
-    let request = |turn| ModelRequest { run: "run-1".to_owned(), step: "loop.0.inner".to_owned(), turn, attempt: 1 };
+    let request = |turn| ModelRequest { run: "run-1".to_owned(), step: "loop[0].inner".to_owned(), turn, attempt: 1 };
     let times: Vec<_> = service.model_request_counts().into_iter().collect();
     assert_eq!(times, [(request(1), 2), (request(2), 1)]);
 }
@@ -403,11 +403,11 @@ async fn a_script_file_can_be_a_model() {
     assert_eq!(
         seen,
         [
-            r#""loop.0.inner" 1 1 1 503 "rule 1, answer 1""#,
-            r#""loop.0.inner" 1 2 1 200 "rule 1, answer 1""#,
-            r#""loop.0.inner" 1 3 1 200 "rule 1, answer 1""#,
-            r#""loop.0.inner" 2 1 1 200 "rule 1, answer 2""#,
-            r#""loop.0.inner" 3 1 1 500 "no rule matches""#,
+            r#""loop[0].inner" 1 1 1 503 "rule 1, answer 1""#,
+            r#""loop[0].inner" 1 2 1 200 "rule 1, answer 1""#,
+            r#""loop[0].inner" 1 3 1 200 "rule 1, answer 1""#,
+            r#""loop[0].inner" 2 1 1 200 "rule 1, answer 2""#,
+            r#""loop[0].inner" 3 1 1 500 "no rule matches""#,
         ]
     );
     assert_eq!(

@@ -340,9 +340,9 @@ steps:
     place.write(
         "model.yaml",
         "mocks:
-  - {when: {step: 'work.1.judge'}, calls: [{name: submit_result, arguments: {done: true, reason: all tests pass}}]}
+  - {when: {step: 'work[1].judge'}, calls: [{name: submit_result, arguments: {done: true, reason: all tests pass}}]}
   - {when: {role: judge}, calls: [{name: submit_result, arguments: {done: false, reason: tests are missing}}]}
-  - {when: {step: 'work.1'}, text: second}
+  - {when: {step: 'work[1]'}, text: second}
   - {text: first}
 ",
     );

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::plan::{IterationPath, NodeId, NodeKind, Plan, Wait};
+use crate::plan::{NodeId, NodeKind, Plan, Wait};
 use crate::program::PlanError;
 
 /// Placeholder for any iteration of a loop.
@@ -101,10 +101,7 @@ fn path(plan: &Plan, id: NodeId, around: String) -> Option<String> {
     let mut label = None;
     match above {
         Some(NodeKind::Net(_)) => return None,
-        Some(NodeKind::Loop(looping)) => path.push_str(match looping.iteration_path {
-            IterationPath::Brackets => "[N]",
-            IterationPath::Dots => ".N",
-        }),
+        Some(NodeKind::Loop(_)) => path.push_str("[N]"),
         Some(NodeKind::Pipeline(pipeline)) => {
             let task = pipeline.tasks.iter().find(|task| task.action.node() == Some(id));
             label = task.map(|task| &task.label).filter(|label| !label.is_empty());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_value::{Timestamp, Value};
 
-use crate::plan::{IterationPath, LoopCheck, NodeKind};
+use crate::plan::{LoopCheck, NodeKind};
 use crate::reduce::usage_value;
 use crate::state::{ApprovalForm, Frame, FrameBody, FrameId, State, WaitFrame};
 use crate::{IterationRecord, LoopEndReason, Program};
@@ -25,8 +25,6 @@ pub struct FrameView {
     pub attempt: u32,
     /// The index of the iteration that the node is the body of, counted from 0.
     pub iteration: Option<u64>,
-    /// How paths write that iteration.
-    pub iteration_path: IterationPath,
     /// On a loop: its progress.
     pub looping: Option<LoopView>,
     /// Resources used so far by the jobs inside, if the node meters them; else null.
@@ -69,22 +67,22 @@ pub fn frame_tree(program: &Program, state: &State) -> Vec<FrameView> {
         }
     }
     inner.values_mut().for_each(|children| children.sort());
-    state.root.map(|root| views(program, state, root, (None, IterationPath::Brackets), &inner)).unwrap_or_default()
+    state.root.map(|root| views(program, state, root, None, &inner)).unwrap_or_default()
 }
 
 fn views(
     program: &Program,
     state: &State,
     id: FrameId,
-    (iteration, iteration_path): (Option<u64>, IterationPath),
+    iteration: Option<u64>,
     inner: &ChildrenByParent,
 ) -> Vec<FrameView> {
     let Some(frame) = state.frames.get(id) else { return Vec::new() };
     let node = program.node(frame.node);
     let children = inner.get(&id).into_iter().flatten().flat_map(|(slot, child)| {
         let iteration = match &node.kind {
-            NodeKind::Loop(looping) => (Some(*slot), looping.iteration_path),
-            _ => (iteration.filter(|_| node.hidden), iteration_path),
+            NodeKind::Loop(_) => Some(*slot),
+            _ => iteration.filter(|_| node.hidden),
         };
         views(program, state, *child, iteration, inner)
     });
@@ -98,7 +96,6 @@ fn views(
         started_at: frame.started_at,
         attempt: frame.attempt,
         iteration,
-        iteration_path,
         looping: loop_view(program, frame).or_else(|| hidden_loop(program, state, frame)),
         due: due(program, state, id, inner),
         usage: frame.account.as_ref().map_or(Value::Null, |account| usage_value(&account.usage)),

@@ -134,7 +134,7 @@ fn a_node_cannot_write_to_itself() {
 
 #[test]
 fn an_unknown_address_is_rejected_with_a_reason() {
-    let program = crew(IterationPath::Brackets);
+    let program = crew();
     let mut sim = start_actors(&program);
     for (to, why) in [
         ("", "the address is empty"),
@@ -154,7 +154,7 @@ fn an_unknown_address_is_rejected_with_a_reason() {
 }
 
 /// `boss` next to a loop with two concurrent iterations, each with an actor `worker` and an actor `other`.
-fn crew(iteration_path: IterationPath) -> Program {
+fn crew() -> Program {
     let mut b = Builder::new();
     let root = b.parallel(None, "root", |b, id| {
         let boss = actor(b, id, "boss");
@@ -162,7 +162,7 @@ fn crew(iteration_path: IterationPath) -> Program {
             let items = b.expr(r#"{"$range": 3}"#);
             let body = b.parallel(id, "body", |b, id| vec![actor(b, id, "worker"), actor(b, id, "other")]);
             b.node_mut(body).hidden = true;
-            Loop { iteration_path, ..each(items, 2, body) }
+            each(items, 2, body)
         });
         vec![boss, looping]
     });
@@ -170,23 +170,22 @@ fn crew(iteration_path: IterationPath) -> Program {
     b.load()
 }
 
+/// Addresses may be written in zenflow's own style, `loop.1.worker`; they are shown as every path is.
 #[test]
 fn iterations_may_be_written_in_either_style() {
-    for shown in [IterationPath::Brackets, IterationPath::Dots] {
-        let program = crew(shown);
-        let mut sim = start_actors(&program);
-        for to in ["loop[1].worker", "loop.1.worker", "1.worker", " loop [1] . worker "] {
-            let answer = post(&mut sim, "boss", to, to);
-            assert_eq!(delivery_result(&answer), "queued", "{to} {answer:?}");
-        }
-        let sent: Vec<String> = events(&sim, "message.sent", &["to"]);
-        assert!(sent.iter().all(|to| *to == sent[0] && to.ends_with("worker")), "{sent:?}");
+    let program = crew();
+    let mut sim = start_actors(&program);
+    for to in ["loop[1].worker", "loop.1.worker", "1.worker", " loop [1] . worker "] {
+        let answer = post(&mut sim, "boss", to, to);
+        assert_eq!(delivery_result(&answer), "queued", "{to} {answer:?}");
     }
+    let sent: Vec<String> = events(&sim, "message.sent", &["to"]);
+    assert!(sent.iter().all(|to| to.ends_with("loop[1].worker")), "{sent:?}");
 }
 
 #[test]
 fn a_bare_name_resolves_while_it_is_unique() {
-    let program = crew(IterationPath::Brackets);
+    let program = crew();
     let mut sim = start_actors(&program);
     let answer = post(&mut sim, "boss", "worker", "who?");
     assert_eq!(
@@ -210,29 +209,22 @@ fn a_bare_name_resolves_while_it_is_unique() {
 
 #[test]
 fn ended_and_unstarted_iterations_get_no_mail() {
-    for iteration_path in [IterationPath::Brackets, IterationPath::Dots] {
-        let program = crew(iteration_path);
-        let mut sim = start_actors(&program);
-        let at = |iteration: u64, actor: &str| match iteration_path {
-            IterationPath::Brackets => format!("loop[{iteration}].{actor}"),
-            IterationPath::Dots => format!("loop.{iteration}.{actor}"),
-        };
-        request_op(&mut sim, &at(0, "worker"), "end");
-        assert_eq!(post_result(&mut sim, "boss", "loop[0].worker"), CLOSED);
-        let answer = post(&mut sim, "boss", "loop.2.worker", "soon?");
-        assert_eq!(delivery_result(&answer), "unknown-step");
-        assert!(answer.get("message").unwrap().as_str().unwrap().contains("has not begun"), "{answer:?}");
-        let alive = [at(0, "other"), at(1, "other"), at(1, "worker")];
-        assert_eq!(known_addresses(&answer), ["boss", &alive[0], &alive[1], &alive[2]]);
-        request_op(&mut sim, &at(0, "other"), "end");
-        assert_eq!(post_result(&mut sim, "boss", "loop.2.worker"), "queued");
-        assert_eq!(post_result(&mut sim, "boss", "loop.0.other"), CLOSED);
-    }
+    let program = crew();
+    let mut sim = start_actors(&program);
+    request_op(&mut sim, "loop[0].worker", "end");
+    assert_eq!(post_result(&mut sim, "boss", "loop[0].worker"), CLOSED);
+    let answer = post(&mut sim, "boss", "loop.2.worker", "soon?");
+    assert_eq!(delivery_result(&answer), "unknown-step");
+    assert!(answer.get("message").unwrap().as_str().unwrap().contains("has not begun"), "{answer:?}");
+    assert_eq!(known_addresses(&answer), ["boss", "loop[0].other", "loop[1].other", "loop[1].worker"]);
+    request_op(&mut sim, "loop[0].other", "end");
+    assert_eq!(post_result(&mut sim, "boss", "loop.2.worker"), "queued");
+    assert_eq!(post_result(&mut sim, "boss", "loop.0.other"), CLOSED);
 }
 
 #[test]
 fn a_wrapper_address_lists_the_addresses_inside_it() {
-    let program = crew(IterationPath::Brackets);
+    let program = crew();
     let mut sim = start_actors(&program);
     let answer = post(&mut sim, "boss", "loop", "all of you");
     assert_eq!(delivery_result(&answer), "unknown-step");

@@ -30,8 +30,8 @@ async fn large_replies_and_tool_results_are_stored_and_cut() {
         ("b", Value::from("done")),
         ("each[0]", Value::from(large("ZERO"))),
         ("each[1]", Value::from(large("ONE"))),
-        ("again.0", Value::from(large("TURN"))),
-        ("again.1", Value::from("last")),
+        ("again[0]", Value::from(large("TURN"))),
+        ("again[1]", Value::from("last")),
         ("after", Value::from("done")),
     ]);
     let script = Value::object([("replies", replies), ("tools", texts(&[("bash", large("FILES"))]))]);
@@ -49,7 +49,7 @@ steps:
     let request = |path: &str, turn: usize| to_json(&ran.model_requests(path)[turn].input);
     assert!(request("a", 1).contains("FIRST") && request("a", 1).contains("FILES"));
     assert!(request("b", 0).contains("more bytes]") && !request("b", 0).contains("SECOND"));
-    assert!(request("again.1", 0).contains("more bytes]"));
+    assert!(request("again[1]", 0).contains("more bytes]"));
     // A step that requests a whole output gets all of it.
     assert!(
         request("after", 0).contains("ZERO")

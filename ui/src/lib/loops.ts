@@ -24,12 +24,12 @@ export function outermostLoop(path: string): string | null {
 
 /** Returns a predicate for the paths of a run that match a pattern of the plan or lie inside it. */
 export function patternMatcher(planPath: string): (path: string) => boolean {
-  const pattern = planPath.split("[]").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("(?:\\[\\d+\\]|\\.\\d+)");
+  const pattern = planPath.split("[]").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("\\[\\d+\\]");
   const regex = new RegExp(`^${pattern}($|[.[])`);
   return (path) => regex.test(path);
 }
 
-/** The path of an iteration. The server sends it; otherwise it is `a[3]`, as most dialects write it. */
+/** The path of an iteration, `a[3]`, unless the server sends another one. */
 export function iterationPath(loop: string, record: { iteration: number; path?: string }): string {
   return record.path ?? `${loop}[${record.iteration}]`;
 }

@@ -1,10 +1,8 @@
-// Paths inside a run: `sync[3].fetch`, or `sync.3.fetch` in dialects that write iterations with dots.
+// Paths inside a run: `sync[3].fetch`.
 
 export interface PathPart {
   name: string;
   iteration: number | null;
-  /** The iteration is a separate part of the path. */
-  dotted?: boolean;
 }
 
 /** Splits a path. A name may contain a dot or a bracket only where it is unambiguous; parts that match no other form are names. */
@@ -13,16 +11,14 @@ export function pathParts(path: string): PathPart[] {
   const parts: PathPart[] = [];
   for (const part of path.split(".")) {
     const match = /^(.*)\[(\d+)\]$/s.exec(part);
-    const before = parts.at(-1);
     if (match) parts.push({ name: match[1] ?? "", iteration: Number(match[2]) });
-    else if (/^\d+$/.test(part) && before && before.iteration === null) Object.assign(before, { iteration: Number(part), dotted: true });
     else parts.push({ name: part, iteration: null });
   }
   return parts;
 }
 
 export function joinPath(parts: PathPart[]): string {
-  return parts.map(({ name, iteration, dotted }) => (iteration === null ? name : dotted ? `${name}.${iteration}` : `${name}[${iteration}]`)).join(".");
+  return parts.map(({ name, iteration }) => (iteration === null ? name : `${name}[${iteration}]`)).join(".");
 }
 
 /** The path without iterations, which is the path in the plan. */

@@ -90,7 +90,7 @@ export const DEFINITIONS = {
     },
   }),
 
-  // Agents, and iterations written with dots.
+  // Agents and a judge.
   drafts: `name: drafts
 agents:
   writer: { description: "Writes." }
@@ -150,10 +150,10 @@ workflow:
 /** The scripted model replies for the agents of `drafts`. */
 export const SCRIPT = `mocks:
   - { when: { step: "cycle.*.write" }, text: "A draft.", usage: { input_tokens: 1000, output_tokens: 200 } }
-  - when: { step: "cycle.0.judge" }
+  - when: { step: "cycle[0].judge" }
     calls: [{ name: submit_result, arguments: { done: false, reason: "It has no end." } }]
     usage: { input_tokens: 400, output_tokens: 25 }
-  - when: { step: "cycle.1.judge" }
+  - when: { step: "cycle[1].judge" }
     calls: [{ name: submit_result, arguments: { done: true, reason: "It is good." } }]
     usage: { input_tokens: 400, output_tokens: 25 }
 `;

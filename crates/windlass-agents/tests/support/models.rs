@@ -46,7 +46,7 @@ pub(crate) fn turn_call(input: &str) -> ToolCall {
         key: "wl-1".into(),
         attempt: 1,
         run: "run-1".into(),
-        path: "loop.0.inner.ask".into(),
+        path: "loop[0].inner.ask".into(),
         ..ToolCall::for_test(parse_json(input).unwrap())
     }
 }

@@ -146,7 +146,7 @@ fn next_commands(folder: &DemoFolder, port: Option<u16>) -> Vec<NextCommand> {
         ),
         ("Look at the seven iterations that failed:", on_store("iterations orders each --failed")),
         ("Retry what failed, and only that, as a new run:", on_store("retry orders --trusted")),
-        ("Restart the agent's loop at its second iteration:", on_store("restart review --from cycle.1 --trusted")),
+        ("Restart the agent's loop at its second iteration:", on_store("restart review --from 'cycle[1]' --trusted")),
         (
             "Fork the loop at its limit, with another value, so that it reaches its target:",
             on_store("restart climb --from 'climb[3]' --set target=4 --trusted"),

@@ -45,7 +45,9 @@ pub(crate) fn logs(global: &GlobalArgs, args: &args::LogsArgs) -> Result<CliExit
 }
 
 fn nothing_logged(reader: &LogReader) -> String {
-    let place = reader.path.as_ref().map(|path| format!(" at `{path}`")).unwrap_or_default();
+    let in_brackets = |path: &str| text::bracketed_path(path).map(|other| format!(" (did you mean `{other}`?)"));
+    let place = |path: &String| format!(" at `{path}`{}", in_brackets(path).unwrap_or_default());
+    let place = reader.path.as_ref().map(place).unwrap_or_default();
     format!(
         "no log lines of run {}{place}: tools that run programs and code write them, and a worker's log()",
         reader.run

@@ -127,8 +127,7 @@ fn is_inside(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '[']))
 }
 
-/// Returns the loop's path for an iteration's path `sync[3]` or `sync.3`.
+/// Returns the loop's path for an iteration's path `sync[3]`.
 fn loop_path(iteration_path: &str) -> &str {
-    let end = if iteration_path.ends_with(']') { '[' } else { '.' };
-    iteration_path.rsplit_once(end).map_or(iteration_path, |(path, _)| path)
+    iteration_path.rsplit_once('[').map_or(iteration_path, |(path, _)| path)
 }

@@ -204,7 +204,6 @@ fn frame(value: &Value) -> Decoded<FrameView> {
         started_at: time(value, "started_at")?,
         attempt: optional_number(value, "attempt").and_then(|number| u32::try_from(number).ok()).unwrap_or(1),
         iteration: optional_number(value, "iteration"),
-        iteration_path: Default::default(),
         looping: value.get("loop").map(loop_view).transpose()?,
         usage: optional(value, "usage"),
         due: optional_text(value, "due_at").and_then(Timestamp::parse_rfc3339),

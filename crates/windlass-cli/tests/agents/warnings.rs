@@ -59,7 +59,7 @@ fn cases() -> [Case; 10] {
         (
             "no-verdict",
             repeat(2),
-            "[{when: {role: step}, text: ok}, {when: {step: work.0.judge}, status: 500}, \
+            "[{when: {role: step}, text: ok}, {when: {step: 'work[0].judge'}, status: 500}, \
              {when: {role: judge}, calls: [{name: submit_result, arguments: {done: true, reason: 'it is fine'}}]}]",
             &[],
             0,
@@ -76,7 +76,7 @@ fn cases() -> [Case; 10] {
             "[{when: {role: step}, text: ok}]",
             &[],
             1,
-            &["[MockUnmatched]", "where: work.0.judge"],
+            &["[MockUnmatched]", "where: work[0].judge"],
         ),
         (
             "refused",

@@ -49,9 +49,6 @@ pub struct Loop {
     /// The definition's name for the item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Arc<str>>,
-    /// The form of its iterations in paths.
-    #[serde(default, skip_serializing_if = "IterationPath::is_brackets")]
-    pub iteration_path: IterationPath,
     /// A loop the compiler generated. It publishes no events and keeps no history; the nodes inside it do.
     #[serde(default, skip_serializing_if = "is_false")]
     pub internal: bool,
@@ -98,7 +95,6 @@ impl Loop {
             records: None,
             entry: None,
             item: None,
-            iteration_path: IterationPath::Brackets,
             internal: false,
             judge_fails: false,
             max_unjudged: None,
@@ -237,28 +233,9 @@ pub const TIME: &str = "time";
 /// The budget of money, in millionths.
 pub const MONEY: &str = "money";
 
-/// The form of an iteration in paths.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum IterationPath {
-    /// `loop[3].inner`
-    #[default]
-    Brackets,
-    /// `loop.3.inner`
-    Dots,
-}
-
-impl IterationPath {
-    /// Returns the text that follows the loop's path.
-    pub fn write(self, index: u64) -> String {
-        match self {
-            IterationPath::Brackets => format!("[{index}]"),
-            IterationPath::Dots => format!(".{index}"),
-        }
-    }
-
-    fn is_brackets(&self) -> bool {
-        *self == IterationPath::Brackets
-    }
+/// Returns an iteration as paths write it, after the path of its loop: `loop[3].inner`.
+pub fn iteration_suffix(index: u64) -> String {
+    format!("[{index}]")
 }
 
 /// The status of a loop whose iterations, time or budget are used up.

@@ -20,8 +20,8 @@ pub use graph::{
     Branch, BranchCase, BranchTest, Graph, GraphChild, GraphDependency, GraphFailurePolicy, GraphStatusRule, PickPolicy,
 };
 pub use looping::{
-    Budget, CALLS, CollectMode, ExhaustedPolicy, IterationFailure, IterationPath, Loop, LoopCheck, LoopLimits,
-    LoopSource, MONEY, RecordRetention, RecordingSpec, StallCheck, TIME,
+    Budget, CALLS, CollectMode, ExhaustedPolicy, IterationFailure, Loop, LoopCheck, LoopLimits, LoopSource, MONEY,
+    RecordRetention, RecordingSpec, StallCheck, TIME, iteration_suffix,
 };
 pub use mail::{Mailbox, SendMail};
 pub use net::{ArcTrigger, FAILED_KIND, FailureHandler, Join, Net, NetArc, NetEnd, Place, SurplusPolicy};

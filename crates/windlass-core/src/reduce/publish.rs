@@ -7,7 +7,7 @@ use windlass_value::{Map, Value, interned};
 
 use super::Reducer;
 use super::fault::{FaultResult, no_part, wrong_frame};
-use crate::plan::{NodeId, NodeKind};
+use crate::plan::{NodeId, NodeKind, iteration_suffix};
 use crate::state::{ForkOrigin, Frame, FrameBody, FrameId, State};
 use crate::{Command, ErrorInfo, Event, EventError, EventKind, Outcome, Program, Status};
 
@@ -244,8 +244,8 @@ fn write_path(program: &Program, state: &State, id: FrameId, text: &mut String) 
     if let Some(parent) = frame.parent {
         write_path(program, state, parent, text);
         let above = state.frames.get(parent).map(|frame| &program.node(frame.node).kind);
-        if let Some(NodeKind::Loop(looping)) = above {
-            text.push_str(&looping.iteration_path.write(frame.slot));
+        if let Some(NodeKind::Loop(_)) = above {
+            text.push_str(&iteration_suffix(frame.slot));
         }
     }
     let node = program.node(frame.node);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::FaultResult;
 use super::nodes::with_label;
 use super::{PartialTick, Reducer};
-use crate::plan::{Loop, NodeKind};
+use crate::plan::{Loop, NodeKind, iteration_suffix};
 use crate::state::{AgendaItem, Frame, FrameBody, FrameId, State};
 use crate::{Status, TaskOutcome};
 
@@ -263,7 +263,7 @@ impl Reducer<'_> {
     fn iteration_path(&self, frame: &Frame, parent: FrameId) -> Option<(&Loop, String)> {
         let above = self.state.frames.get(parent)?;
         let NodeKind::Loop(looping) = &self.program.node(above.node).kind else { return None };
-        Some((looping, format!("{}{}", self.path(parent), looping.iteration_path.write(frame.slot))))
+        Some((looping, format!("{}{}", self.path(parent), iteration_suffix(frame.slot))))
     }
 
     /// Returns true if the task has not been attempted and waits for nothing. A frame of another kind is a fault of the

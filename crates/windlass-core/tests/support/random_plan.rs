@@ -136,10 +136,9 @@ impl PlanGenerator {
             let max = Amount::Fixed(1 + self.rng.below(if what == TIME { 9_000 } else { 12 }));
             self.b.node_mut(id).budget.push(Budget { what: what.into(), max });
         }
-        if let NodeKind::Loop(looping) = &mut self.b.node_mut(id).kind
-            && self.rng.chance(50)
-        {
-            looping.iteration_path = IterationPath::Dots;
+        if matches!(self.b.node_mut(id).kind, NodeKind::Loop(_)) {
+            // Decides nothing: the seeds of the regression tests give the same plans as when they were found.
+            self.rng.chance(50);
         }
     }
 

@@ -1,5 +1,6 @@
 //! The live part of a run as a tree, with loops folded.
 
+use windlass_core::plan::iteration_suffix;
 use windlass_core::{FrameView, LoopView};
 use windlass_value::{Map, Timestamp, Value};
 
@@ -18,7 +19,7 @@ pub fn mark_stopped(views: &mut [FrameView], run_status: &'static str) {
 
 /// Returns the event path of a live node from the path of its parent: `pages[3].items`.
 pub fn frame_path(above: &str, view: &FrameView) -> String {
-    let iteration = view.iteration.map(|iteration| view.iteration_path.write(iteration)).unwrap_or_default();
+    let iteration = view.iteration.map(iteration_suffix).unwrap_or_default();
     let dot = if above.is_empty() { "" } else { "." };
     format!("{above}{iteration}{dot}{}", view.name)
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass_core::plan::{IterationPath, Loop, Node, NodeKind, Plan};
+use windlass_core::plan::{Loop, Node, NodeKind, Plan, iteration_suffix};
 use windlass_core::{FrameView, IterationRecord, LoopView, State as RunState, frame_tree, judged_iterations};
 use windlass_runtime::RuntimeError;
 use windlass_runtime::inspect::{
@@ -326,22 +326,19 @@ struct IterationLocations<'a> {
     plan: Option<&'a Plan>,
     /// The loop's path, without the `~` suffix of a loop that is entered repeatedly.
     path: &'a str,
-    path_style: IterationPath,
     positions: HashMap<String, Option<Value>>,
 }
 
 impl<'a> IterationLocations<'a> {
     fn new(plan: Option<&'a Plan>, path: &'a str) -> IterationLocations<'a> {
         let path = path.split('~').next().unwrap_or(path);
-        let found = plan.and_then(|plan| plan.nodes.iter().find_map(|node| loop_named(node, name_of(path))));
-        let path_style = found.map_or(IterationPath::Brackets, |looping| looping.iteration_path);
-        IterationLocations { plan, path, path_style, positions: HashMap::new() }
+        IterationLocations { plan, path, positions: HashMap::new() }
     }
 
     fn add_location(&mut self, index: u64, iteration: Value) -> Value {
         let Value::Map(map) = &iteration else { return iteration };
         let mut map = Map::clone(map);
-        map.insert("path", format!("{}{}", self.path, self.path_style.write(index)));
+        map.insert("path", format!("{}{}", self.path, iteration_suffix(index)));
         if let Some(Value::Map(error)) = map.get("error").cloned()
             && let Some(position) = error.get("path").and_then(Value::as_str).and_then(|path| self.position(path))
         {

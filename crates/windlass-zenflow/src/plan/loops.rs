@@ -2,8 +2,8 @@
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, Amount, CollectMode, Directive, ExhaustedPolicy, IterationFailure, IterationPath, Loop as PlanLoop,
-    LoopCheck, LoopLimits, LoopSource, Mailbox, NodeId, NodeKind, Task, TaskRule, WriteOp,
+    Action, Amount, CollectMode, Directive, ExhaustedPolicy, IterationFailure, Loop as PlanLoop, LoopCheck, LoopLimits,
+    LoopSource, Mailbox, NodeId, NodeKind, Task, TaskRule, WriteOp,
 };
 use windlass_value::{ExpressionMode, Map, Value};
 
@@ -90,7 +90,6 @@ impl Planner<'_> {
             on_iteration_failure: IterationFailure::Stop { running_finish: true },
             collect: CollectMode::List,
             entry: Some(entry),
-            iteration_path: IterationPath::Brackets,
             ..self.bare_loop("forEach", LoopSource::Each(source), body)
         }
     }
@@ -133,7 +132,6 @@ impl Planner<'_> {
             limits: LoopLimits { iterations: Some(Amount::Fixed(signals.max_iterations.value)), ..looping.limits },
             on_exhausted: if stops { ExhaustedPolicy::Fail } else { ExhaustedPolicy::Succeed },
             delay: signals.delay.filter(|delay| *delay > Duration::ZERO).map(Amount::Fixed),
-            iteration_path: IterationPath::Dots,
             ..looping
         }
     }

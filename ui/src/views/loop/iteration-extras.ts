@@ -51,7 +51,7 @@ export function collectExtras(old: Map<number, IterationExtras>, events: Event[]
     }
     if (isEvent(event, "loop.iteration.done") && event.iteration_usage) {
       const { iteration } = event;
-      if ([`${loop}[${iteration}]`, `${loop}.${iteration}`].includes(event.path)) {
+      if (event.path === `${loop}[${iteration}]`) {
         all.set(iteration, { ...all.get(iteration), usage: event.iteration_usage as Usage });
       }
     }

@@ -22,18 +22,18 @@ export interface ActiveStep {
   iterations: number | null;
 }
 
-/** Returns the leaves of the tree of active nodes. `dots`: the dialect writes iterations as `.3` instead of `[3]`. */
-export function activeSteps(nodes: ActiveNode[], dots = false, parent = ""): ActiveStep[] {
+/** Returns the leaves of the tree of active nodes. */
+export function activeSteps(nodes: ActiveNode[], parent = ""): ActiveStep[] {
   return nodes.flatMap((node) => {
-    const path = nodePath(parent, node, dots);
-    const inside = activeSteps(node.children ?? [], dots, path);
+    const path = nodePath(parent, node);
+    const inside = activeSteps(node.children ?? [], path);
     return inside.length > 0 ? inside : [{ path, status: node.status, kind: node.kind ?? "", since: node.started_at ?? null, attempt: node.attempt ?? 1, due: node.due_at ?? null, iterations: node.loop?.ended ?? null }];
   });
 }
 
 /** A node inside a loop carries the number of its iteration. */
-function nodePath(parent: string, { name, iteration }: ActiveNode, dots: boolean): string {
-  const suffix = iteration === undefined || iteration === null ? "" : dots ? `.${iteration}` : `[${iteration}]`;
+function nodePath(parent: string, { name, iteration }: ActiveNode): string {
+  const suffix = iteration === undefined || iteration === null ? "" : `[${iteration}]`;
   return [`${parent}${suffix}`, name].filter(Boolean).join(".");
 }
 
@@ -41,7 +41,7 @@ export function RunActivity({ run }: { run: Run }) {
   if (hasEnded(run.status)) return null;
   const waits = run.waits ?? [];
   const queued = run.waits_for_worker ?? [];
-  const active = activeSteps(run.current ?? [], run.dialect === "zenflow").filter((one) => one.path !== "" && !waits.some((wait) => wait.path === one.path || wait.name === one.path));
+  const active = activeSteps(run.current ?? []).filter((one) => one.path !== "" && !waits.some((wait) => wait.path === one.path || wait.name === one.path));
   return (
     <>
       {waits.length > 0 ? (

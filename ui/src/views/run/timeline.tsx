@@ -169,9 +169,9 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
   );
 }
 
-/** Returns the number of an iteration: 3 for `a[3]` and for `a.3`, as some dialects write it. */
+/** Returns the number of an iteration: 3 for `a[3]`. */
 function iterationNumber(path: string): string {
-  return /(\d+)\]?$/.exec(path)?.[1] ?? path;
+  return /\[(\d+)\]$/.exec(path)?.[1] ?? path;
 }
 
 /** Returns the paths that contain a path: `a` and `a[3]` for `a[3].b`. */

@@ -18,7 +18,7 @@ use super::check::IterationChecks;
 use super::end::cancel_reason;
 use super::judge::judge_for;
 use super::limits::{limit_reached, may_continue};
-use crate::plan::{IterationFailure, Loop, LoopSource};
+use crate::plan::{IterationFailure, Loop, LoopSource, iteration_suffix};
 use crate::reduce::fault::{FaultResult, no_part};
 use crate::reduce::{ItemStop, Reducer, budget};
 use crate::state::{AgendaItem, Closing, FrameId, Iteration, LiveIteration, Scope, ScopeId};
@@ -292,7 +292,7 @@ impl Reducer<'_> {
     ) -> FaultResult {
         let node = self.frame(id)?.node;
         let (_, body) = self.loop_frame(id)?;
-        let path = format!("{}{}", body.path, looping.iteration_path.write(index));
+        let path = format!("{}{}", body.path, iteration_suffix(index));
         let done = EventKind::IterationDone {
             action_name: self.program.node(node).name.clone(),
             iteration: index,
