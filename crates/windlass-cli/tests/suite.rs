@@ -19,6 +19,7 @@ mod formats;
 mod graph;
 mod history;
 mod interrupted;
+mod judges;
 mod mocks;
 mod models;
 mod output;
