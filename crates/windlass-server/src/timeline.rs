@@ -153,11 +153,7 @@ impl Timeline {
 
 /// Returns whether a path contains a loop iteration.
 fn has_iteration(path: &str) -> bool {
-    path.contains('[') || path.split('.').skip(1).any(is_number)
-}
-
-fn is_number(part: &str) -> bool {
-    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
+    path.contains('[')
 }
 
 /// Returns the enclosing path: `sync[3]` for `sync[3].fetch`, `sync` for `sync[3]`.

@@ -61,23 +61,8 @@ impl PathIndex {
     }
 }
 
-/// Normalizes `pages[3].save` and `pages.3.save` to `pages[].save`.
+/// Normalizes `pages[3].save` to `pages[].save`.
 fn any_iteration(path: &str) -> String {
-    let is_iteration = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if path.split('.').skip(1).any(|part| is_iteration(&part)) {
-        let mut text = String::with_capacity(path.len());
-        for (at, part) in path.split('.').enumerate() {
-            match at > 0 && is_iteration(&part) {
-                true => text.push_str("[]"),
-                false => text.push_str(&format!("{}{part}", if at > 0 { "." } else { "" })),
-            }
-        }
-        return any_iteration_in_brackets(&text);
-    }
-    any_iteration_in_brackets(path)
-}
-
-fn any_iteration_in_brackets(path: &str) -> String {
     let (mut text, mut rest) = (String::with_capacity(path.len()), path);
     while let Some((before, inside)) = rest.split_once('[') {
         let digits = inside.bytes().take_while(u8::is_ascii_digit).count();

@@ -93,15 +93,10 @@ fn is_inside(path: &str, location: &str) -> bool {
     rest.is_empty() || rest.starts_with(['.', '['])
 }
 
-/// Returns the rest after `[3]`, or after `.3` where a dialect writes iterations with dots.
+/// Returns the rest after `[3]`.
 fn after_iteration(path: &str) -> Option<&str> {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if let Some((number, after)) = path.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
-        return digits(number).then_some(after);
-    }
-    let inner = path.strip_prefix('.')?;
-    let (number, after) = inner.split_at(inner.find(['.', '[']).unwrap_or(inner.len()));
-    digits(number).then_some(after)
+    let (number, after) = path.strip_prefix('[')?.split_once(']')?;
+    (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(after)
 }
 
 /// Returns the events of a run.
@@ -218,9 +213,9 @@ mod tests {
             ("sync[3].fetch", "sync[].fetch", true),
             ("sync[3].fetch[0].x", "sync[].fetch[]", true),
             ("sync.fetch", "sync[].fetch", false),
-            ("sync.3.fetch", "sync[].fetch", true),
-            ("sync.3", "sync[]", true),
-            ("sync.3x.fetch", "sync[].fetch", false),
+            ("sync[3]", "sync[]", true),
+            ("sync.3.fetch", "sync[].fetch", false),
+            ("sync[3x].fetch", "sync[].fetch", false),
             ("sync[3].fetched", "sync[].fetch", false),
             ("", "sync", false),
         ];
