@@ -73,34 +73,9 @@ pub(crate) fn usage(usage: &Value) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Returns a path with its iterations in brackets, as paths are written: `loop[3].inner` for `loop.3.inner`. None if it
-/// has no other spelling.
-pub(crate) fn bracketed_path(path: &str) -> Option<String> {
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let (first, rest) = path.split_once('.')?;
-    let parts = rest.split('.').map(|part| if is_number(part) { format!("[{part}]") } else { format!(".{part}") });
-    let written = parts.fold(first.to_owned(), |whole, part| whole + &part);
-    (written != path).then_some(written)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_have_iterations_in_brackets() {
-        let cases = [
-            ("loop.3.inner", Some("loop[3].inner")),
-            ("a.1.b.2", Some("a[1].b[2]")),
-            ("a[1].b", None),
-            ("3.a", None),
-            ("a.3x", None),
-            ("", None),
-        ];
-        for (typed, written) in cases {
-            assert_eq!(bracketed_path(typed).as_deref(), written, "{typed}");
-        }
-    }
 
     #[test]
     fn sizes_are_short() {

@@ -113,6 +113,7 @@ fn a_run_is_restarted_from_an_iteration() {
     let slip = place.windlass(&["restart", "old", "--from", "eech[1]"]);
     slip.exits(3).has("nothing has started at `eech[1]` in the run `old`").has("windlass restart old --from 'each[1]'");
     place.windlass(&["restart", "old", "--from", "each[99]"]).exits(3).has("did you mean `each[2]`?");
+    place.windlass(&["restart", "old", "--from", "each.1"]).exits(3).has("did you mean `each[1]`?");
     place
         .windlass(&["restart", "old", "--from", "each[1]", "--set", "nam=1"])
         .exits(3)

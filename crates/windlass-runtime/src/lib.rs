@@ -41,6 +41,7 @@ pub use external_input::{
     InputGate, SECRET_REFERENCE_PREFIX, SecureInput, SecureShape, has_secret_reference, neutralize_references,
     secure_inputs,
 };
+pub use nearest::bracketed_path;
 pub use recovery::{RunImage, load, new_state, replay_from, resolve, resolve_up_to, snapshot_progress};
 pub use report::{FinalReport, StepReport, completed_steps, error_value};
 pub use task_log::{LogSink, LogWriter, TaskLog, TaskLogLimits};

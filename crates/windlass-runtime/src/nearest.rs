@@ -8,11 +8,23 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
 }
 
 /// Returns the distance of two paths: first the edit distance of their letters, ignoring numbers, then the difference
-/// of the numbers. For an iteration that does not exist, the last existing one is the nearest.
+/// of the numbers. For an iteration that does not exist, the last existing one is the nearest. The spelling of
+/// iterations makes no difference.
 pub(crate) fn path_distance(one: &str, other: &str) -> (usize, u64) {
-    let ((one, numbers), (other, others)) = (without_numbers(one), without_numbers(other));
+    let written = |path: &str| without_numbers(bracketed_path(path).as_deref().unwrap_or(path));
+    let ((one, numbers), (other, others)) = (written(one), written(other));
     let differ = numbers.iter().zip(&others).map(|(one, other)| one.abs_diff(*other));
     (edit_distance(&one, &other), differ.fold(0, u64::saturating_add))
+}
+
+/// Returns a path with its iterations in brackets, as paths are written: `loop[3].inner` for `loop.3.inner`. None if it
+/// has no other spelling.
+pub fn bracketed_path(path: &str) -> Option<String> {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (first, rest) = path.split_once('.')?;
+    let parts = rest.split('.').map(|part| if is_number(part) { format!("[{part}]") } else { format!(".{part}") });
+    let written = parts.fold(first.to_owned(), |whole, part| whole + &part);
+    (written != path).then_some(written)
 }
 
 /// Returns the path with one digit for each number, and the numbers.
@@ -38,7 +50,7 @@ fn without_numbers(path: &str) -> (String, Vec<u64>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{nearest, path_distance};
+    use super::{bracketed_path, nearest, path_distance};
 
     #[test]
     fn the_nearest_path_is_found() {
@@ -50,10 +62,26 @@ mod tests {
     }
 
     #[test]
+    fn paths_have_iterations_in_brackets() {
+        let cases = [
+            ("loop.3.inner", Some("loop[3].inner")),
+            ("a.1.b.2", Some("a[1].b[2]")),
+            ("a[1].b", None),
+            ("3.a", None),
+            ("a.3x", None),
+            ("", None),
+        ];
+        for (typed, written) in cases {
+            assert_eq!(bracketed_path(typed).as_deref(), written, "{typed}");
+        }
+    }
+
+    #[test]
     fn the_last_iteration_is_nearest_to_one_that_does_not_exist() {
         for (path, begun, found) in [
             ("count[99]", &["count[0]", "count[3]", "count[11]"][..], "count[11]"),
             ("each1", &["each[0]", "each[1]", "other"], "each[1]"),
+            ("work.1", &["work", "work[0]", "work[1]"], "work[1]"),
             ("count[2].ad", &["count[2]", "count[1].add", "count[2].add"], "count[2].add"),
         ] {
             assert_eq!(begun.iter().min_by_key(|begun| path_distance(path, begun)), Some(&found), "{path}");

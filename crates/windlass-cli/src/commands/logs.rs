@@ -45,7 +45,8 @@ pub(crate) fn logs(global: &GlobalArgs, args: &args::LogsArgs) -> Result<CliExit
 }
 
 fn nothing_logged(reader: &LogReader) -> String {
-    let in_brackets = |path: &str| text::bracketed_path(path).map(|other| format!(" (did you mean `{other}`?)"));
+    let in_brackets =
+        |path: &str| windlass_runtime::bracketed_path(path).map(|other| format!(" (did you mean `{other}`?)"));
     let place = |path: &String| format!(" at `{path}`{}", in_brackets(path).unwrap_or_default());
     let place = reader.path.as_ref().map(place).unwrap_or_default();
     format!(
