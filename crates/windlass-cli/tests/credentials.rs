@@ -161,6 +161,51 @@ fn credentials_of_a_store_are_set_listed_and_removed_but_never_shown() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+/// Types at a terminal: the answer to the question, and what the terminal shows.
+const AT_A_TERMINAL: &str = r#"
+import os, pty, sys, termios
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(sys.argv[1], sys.argv[1:2] + sys.argv[4:])
+shown = b""
+def read():
+    global shown
+    try:
+        part = os.read(terminal, 4096)
+    except OSError:
+        part = b""
+    shown += part
+    return part
+while sys.argv[2].encode() not in shown and read():
+    pass
+hidden = not termios.tcgetattr(terminal)[3] & termios.ECHO
+os.write(terminal, sys.argv[3].encode())
+while read():
+    pass
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+sys.stdout.write(shown.decode() + "\nhidden: %s, exit: %d" % (hidden, code))
+"#;
+
+fn at_terminal(place: &TestDir, question: &str, answer: &str, arguments: &[&str]) -> CommandOutput {
+    let program = place.command(&[]);
+    let mut command = Command::new("python3");
+    command.args(["-c", AT_A_TERMINAL]).arg(program.get_program()).args([question, answer]).args(arguments);
+    command_output(command.current_dir(place.path("")).output().expect("python3 runs"))
+}
+
+#[test]
+fn a_value_is_typed_without_being_shown() {
+    let home = TestDir::new();
+    let typed = at_terminal(&home, "(not shown)", "canary-typed\n", &["credentials", "set", "shop"]);
+    typed.has("hidden: True, exit: 0").has("shop is stored (text)");
+    assert_hidden(&typed, "canary");
+    let interrupted = at_terminal(&home, "(not shown)", "canary-typed\u{3}", &["credentials", "set", "other"]);
+    interrupted.has("hidden: True, exit: 130");
+    at_terminal(&home, "[y/N]", "n\n", &["credentials", "remove", "shop"]).has("nothing was removed");
+    home.windlass(&["credentials", "list"]).exits(0).has("shop");
+    at_terminal(&home, "[y/N]", "y\n", &["credentials", "remove", "shop"]).has("shop is removed");
+}
+
 /// A playbook, a secure parameter and the key of a model: set, used, changed, removed.
 #[test]
 fn runs_use_stored_credentials_until_they_are_removed() {

@@ -36,9 +36,10 @@ impl Drop for HiddenInput {
 pub(crate) fn hidden_line(question: &str) -> Result<String, CliFailure> {
     let failed = |error: io::Error| CliFailure::usage(format!("could not read from the terminal: {error}"));
     let mut stderr = io::stderr();
-    write!(stderr, "{question}: ").and_then(|()| stderr.flush()).map_err(failed)?;
     let line = {
+        // Hidden before the question: the answer may follow at once.
         let _hidden = HiddenInput::begin().map_err(failed)?;
+        write!(stderr, "{question}: ").and_then(|()| stderr.flush()).map_err(failed)?;
         read_line(io::stdin().lock()).map_err(failed)
     };
     writeln!(stderr).map_err(failed)?;
