@@ -173,6 +173,12 @@ impl ChatOptions {
         })
     }
 
+    /// Returns the names of the secrets that requests to a model need, as they are looked up in `variables`.
+    pub fn secret_variables(&self, model: Option<&str>) -> Vec<String> {
+        let name = service::model_name(self, model).ok().filter(|name| !name.starts_with(SCRIPTED_PREFIX));
+        name.map(|name| service::secret_variables(self, name)).unwrap_or_default()
+    }
+
     /// Returns the URLs that the settings or the environment give to services.
     pub fn configured_urls(&self) -> Vec<String> {
         let own = self.services.iter().filter_map(|service| service.base_url.clone());

@@ -181,7 +181,8 @@ fn registry(settings: &CliSettings, http: &HttpTool, outbound: &Outbound) -> Res
 /// model could run arbitrary code or falsify a run's history.
 fn protected_paths(settings: &CliSettings) -> ProtectedPaths {
     let kept = settings.file.clone().into_iter().chain(settings.agent_options.sources.paths()).collect();
-    ProtectedPaths { no_access: settings.store.clone().into_iter().collect(), read_only: kept }
+    let secret = settings.store.iter().chain(&settings.credential_key_file).cloned().collect();
+    ProtectedPaths { no_access: secret, read_only: kept }
 }
 
 /// The secrets that the settings read from the environment for models, whatever the variables are called. The
@@ -219,7 +220,7 @@ fn variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-fn chat_options(settings: &CliSettings) -> ChatOptions {
+pub(crate) fn chat_options(settings: &CliSettings) -> ChatOptions {
     let model = &settings.model;
     let own = model.base_url.as_ref().map(|base_url| ModelService {
         name: DEFAULT_PREFIX.to_owned(),
@@ -233,7 +234,7 @@ fn chat_options(settings: &CliSettings) -> ChatOptions {
         services: settings.models.iter().cloned().chain(own).collect(),
         prices: Prices::new(settings.prices.iter().map(|(name, price)| (name.clone(), *price))),
         deltas: settings.agent_options.stream,
-        variables: Arc::new(variable),
+        variables: crate::credentials::model_variables(settings),
         ..ChatOptions::with_limits(&settings.process_limits)
     }
 }

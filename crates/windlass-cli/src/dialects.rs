@@ -90,7 +90,7 @@ pub(crate) fn context(settings: &CliSettings, agents: windlass_zenflow::ZenflowO
     };
     let tools: Vec<String> = crate::tools::names().into_iter().map(str::to_owned).collect();
     let registered = windlass_noetl::RegisteredNames { functions: worker_functions(settings), ..Default::default() };
-    let aliases = Some(crate::tools::aliases(settings));
+    let aliases = Some(crate::credentials::aliases(settings));
     let noetl = windlass_noetl::NoetlOptions { tools: tools.clone(), aliases, registered, ..Default::default() };
     CompileContext {
         limits: settings.limits.clone(),

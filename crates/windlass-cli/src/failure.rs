@@ -59,6 +59,7 @@ pub(crate) mod codes {
     pub(crate) const MISSING_TOOLS: &str = "WND-2614";
     pub(crate) const TOKEN_REJECTED: &str = "WND-3001";
     pub(crate) const FORBIDDEN: &str = "WND-3002";
+    pub(crate) const NOT_FOUND: &str = "WND-3003";
     pub(crate) const CONFLICT: &str = "WND-3004";
     pub(crate) const INVALID_DEFINITION: &str = "WND-3007";
     /// The server's code for a request to an ended run.
@@ -66,6 +67,8 @@ pub(crate) mod codes {
     pub(crate) const NO_CONTEXT: &str = "WND-3040";
     pub(crate) const NO_SERVER: &str = "WND-3041";
     pub(crate) const NEEDS_STORE: &str = "WND-3042";
+    pub(crate) const CREDENTIAL_KEY: &str = "WND-3070";
+    pub(crate) const INVALID_CREDENTIAL: &str = "WND-3071";
     pub(crate) const SERVER: &str = "WND-3099";
 
     /// Codes whose page says no more than the message.

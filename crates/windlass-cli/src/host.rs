@@ -45,6 +45,7 @@ pub(crate) fn engine(
     settings: &CliSettings,
     testing: &TestingArgs,
 ) -> Result<RuntimeEngine, CliFailure> {
+    crate::credentials::learn(settings);
     let options = EngineOptions {
         tools: crate::tools::tools(settings)?,
         languages: crate::dialects::languages(),

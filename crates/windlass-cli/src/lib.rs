@@ -2,7 +2,7 @@
 //! files.
 //!
 //! - `args`: command-line arguments; `commands`: one file per command; `failure`: errors of the command line
-//! - `config`: settings and limits from file and environment
+//! - `config`: settings and limits from file and environment; `credentials`: their sources and their order
 //! - `runs`: where runs live, in a store or on a server
 //! - `stores`: opening a store, finding a run; `trust`: whether a run has the server's rules
 //! - `dialects`, `definition`, `project`, `inputs`, `agent_options`, `tools`, `agents`: the parts of a run
@@ -20,6 +20,7 @@ mod catalog_compiler;
 mod children;
 mod commands;
 mod config;
+mod credentials;
 mod definition;
 mod demo;
 mod dev;

@@ -20,7 +20,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use windlass_runtime::real_now;
-use windlass_tools::Redactor;
+use windlass_tools::{KnownSecrets, Redactor};
 use windlass_value::{Map, Value, to_json};
 
 use crate::args::{CliCommand, LogFormat};
@@ -34,10 +34,10 @@ pub(crate) const LEVEL_VARIABLE: &str = "WINDLASS_LOG";
 /// protocol messages.
 const CRATE_PREFIX: &str = "windlass";
 
-static REDACTION: OnceLock<Redactor> = OnceLock::new();
+static REDACTION: OnceLock<KnownSecrets> = OnceLock::new();
 
 /// Sets the secrets to redact from every line from now on. Only the first call counts.
-pub(crate) fn redact(secrets: &Redactor) {
+pub(crate) fn redact(secrets: &KnownSecrets) {
     let _ = REDACTION.set(secrets.clone());
 }
 
@@ -210,9 +210,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LineLayer {
                 fields.inherit(around);
             }
         }
-        let none = Redactor::default();
-        let redaction = REDACTION.get().unwrap_or(&none);
-        out::note(&self.form.line(*event.metadata().level(), &fields, &real_now().to_string(), redaction));
+        let redaction = REDACTION.get().map(KnownSecrets::redactor).unwrap_or_default();
+        out::note(&self.form.line(*event.metadata().level(), &fields, &real_now().to_string(), &redaction));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,8 +13,9 @@ use windlass_tools::{Credential, Credentials, SealOutcome, Secret, SecretBoundar
 
 use crate::agents;
 use crate::config::{CliSettings, ConfiguredTarget};
+use crate::credentials::{self, credentials};
 use crate::failure::CliFailure;
-use crate::tools::{credentials, variable};
+use crate::tools::variable;
 
 /// The variable that holds the key in hexadecimal, for workers on other machines, which have no store.
 const KEY_VARIABLE: &str = "WINDLASS_SEAL_KEY";
@@ -29,9 +30,10 @@ pub(crate) fn edge(settings: &CliSettings) -> Result<SecretBoundary, CliFailure>
     }
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
     // A worker only opens references and seals none: it has no store to keep a key in.
-    let edge = SecretBoundary::new(with_key(settings, read_key), credentials, &known_secrets(settings)?);
-    crate::log::redact(edge.configured_secrets());
-    Ok(edge)
+    let known = settings.vault.known_secrets().clone();
+    known.configure(&known_secrets(settings)?);
+    crate::log::redact(&known);
+    Ok(SecretBoundary::new(with_key(settings, read_key), credentials, known))
 }
 
 /// Seals secret references. The key is created with the first reference.
@@ -82,11 +84,11 @@ fn known_secrets(settings: &CliSettings) -> Result<Vec<Secret>, CliFailure> {
         known.extend(headers.iter().filter_map(|(name, value)| value.to_secret(name).ok()));
     }
     known.extend(settings.mcp.iter().flat_map(|server| server.secrets()));
-    known.extend(variable(KEY_VARIABLE).map(Secret::new));
+    known.extend([KEY_VARIABLE, credentials::KEY_VARIABLE].into_iter().filter_map(variable).map(Secret::new));
     Ok(known)
 }
 
-fn from_hex(text: &str) -> Option<[u8; 32]> {
+pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
     let text = text.trim();
     let bytes = (0..text.len()).step_by(2).map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok());
     bytes.collect::<Option<Vec<u8>>>()?.try_into().ok()
@@ -107,12 +109,14 @@ fn read_key(store: &Path) -> std::io::Result<[u8; 32]> {
     from_hex(&text).ok_or_else(|| std::io::Error::other("the key file holds no valid key"))
 }
 
-fn create_key(store: &Path, path: &PathBuf) -> std::io::Result<()> {
+/// Creates a key file in a store's folder, unless it exists.
+pub(crate) fn create_key(store: &Path, path: &Path) -> std::io::Result<()> {
     let mut key = [0; 32];
     getrandom::fill(&mut key).map_err(|error| std::io::Error::other(error.to_string()))?;
     std::fs::create_dir_all(store)?;
     static DRAFTS: AtomicU64 = AtomicU64::new(0);
-    let draft = store.join(format!("{KEY_FILE}.{}.{}", std::process::id(), DRAFTS.fetch_add(1, Ordering::Relaxed)));
+    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    let draft = path.with_extension(format!("key.{}.{number}", std::process::id()));
     let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     file.write_all(text.as_bytes())?;

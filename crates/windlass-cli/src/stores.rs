@@ -22,10 +22,15 @@ pub(crate) fn directory(global: &GlobalArgs) -> PathBuf {
     global.store.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY))
 }
 
+/// Returns whether there is a store in a folder.
+pub(crate) fn exists(directory: &Path) -> bool {
+    directory.join("windlass.db").is_file()
+}
+
 /// Opens the store for a command that reads runs: it must exist.
 pub(crate) fn open(global: &GlobalArgs) -> Result<Arc<dyn Store>, CliFailure> {
     let directory = directory(global);
-    if !directory.join("windlass.db").is_file() {
+    if !exists(&directory) {
         return Err(CliFailure::usage(format!("there is no store in {}", directory.display()))
             .hint("`windlass run FILE` creates one; --store or WINDLASS_STORE names another"));
     }

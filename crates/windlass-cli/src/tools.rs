@@ -6,12 +6,13 @@ use windlass_agents::{AGENT_FILES, AGENT_MODEL, AGENT_TOOL};
 use windlass_core::plan::{Action, Effect, NodeKind, Plan, ToolName};
 use windlass_runtime::Tools;
 use windlass_tools::{
-    Credentials, Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, NamedCredentials, Outbound,
-    Secret, ToolInfo, playbook_tools, tool_infos,
+    Credentials, Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, Outbound, Secret, ToolInfo,
+    playbook_tools, tool_infos,
 };
 
 use crate::agents::{self, AgentToolOptions};
 use crate::config::{CliSettings, ConfiguredTarget};
+use crate::credentials::{credentials, model_key, model_key_name};
 use crate::failure::{CliFailure, codes};
 
 /// The names of the built-in tools. Activities come from the settings.
@@ -129,29 +130,14 @@ pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The known credential aliases, for `check`. Those of the environment are spelled as there.
-pub(crate) fn aliases(settings: &CliSettings) -> Vec<String> {
-    let prefix = windlass_tools::auth_variable("");
-    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let from_variables = variables.filter_map(|name| name.strip_prefix(&prefix).map(str::to_owned));
-    settings.auth.aliases().map(str::to_owned).chain(from_variables).collect()
-}
-
-/// Credentials by alias: from the environment, then from `[auth]` of the settings. They are read when they are used.
-pub(crate) fn credentials(settings: &CliSettings) -> NamedCredentials {
-    let (entries, reasons) = (settings.auth.clone(), settings.auth.clone());
-    NamedCredentials::new(move |name| variable(name).or_else(|| entries.variable_value(name)))
-        .with_reasons(move |name| reasons.unset_reason(name))
-}
-
 /// Options of the model tool: the settings first, then the usual environment variables of such services.
 fn model_options(settings: &CliSettings) -> ModelOptions {
     let model = &settings.model;
-    let key = variable(model.key_env.as_deref().unwrap_or("OPENAI_API_KEY"));
-    let usual = key.as_ref().map(|_| MODEL_URL.to_owned());
     ModelOptions {
-        base_url: model.base_url.clone().or_else(|| variable("OPENAI_BASE_URL")).or(usual),
-        key: key.map(Secret::new),
+        base_url: model.base_url.clone().or_else(|| variable("OPENAI_BASE_URL")),
+        usual_url: Some(MODEL_URL.to_owned()),
+        key: variable(model_key_name(settings)).map(Secret::new),
+        stored_key: model_key(settings),
         default_model: model.model.clone(),
         timeout: settings.process_limits.max_model_time,
         ..ModelOptions::default()

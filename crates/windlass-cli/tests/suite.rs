@@ -9,6 +9,7 @@ mod check;
 mod clean;
 mod client;
 mod config;
+mod credentials;
 mod dev;
 mod documents;
 mod error_examples;

@@ -63,6 +63,7 @@ async fn server(store: &Path, port: u16) -> Server {
         compiler: Arc::new(NoCompiler),
         definitions: Default::default(),
         keys: TokenIndex::with_token(Some(TOKEN.to_owned())),
+        credentials: Default::default(),
         audit: Default::default(),
         dispatcher,
         metrics: Default::default(),

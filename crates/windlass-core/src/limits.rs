@@ -307,6 +307,10 @@ limits! {
     catch_up_grace: Duration = Duration::from_secs(60),
     /// Number of tokens.
     max_tokens: usize = 10_000,
+    /// Number of stored credentials.
+    max_credentials: usize = 1_000,
+    /// Bytes of the value of a stored credential.
+    max_credential_bytes: usize = 65_536,
     /// Bytes of an audit log file; then a new file begins.
     max_audit_file_bytes: u64 = 67_108_864,
     /// Rejected calls per second that are written to the audit log, and a burst of ten times as many after a pause;

@@ -376,5 +376,8 @@ pub(crate) static TABLE: &[ErrorCode] = &[
     entry!("WND-3040", Error, "no such context", []),
     entry!("WND-3041", Error, "command needs a server", []),
     entry!("WND-3042", Error, "command needs a store on this machine", []),
+    entry!("WND-3070", Error, "key of the stored credentials cannot be used", []),
+    entry!("WND-3071", Error, "credential cannot be stored", []),
+    entry!("WND-3072", Error, "stored credential cannot be opened", ["UnopenedCredential"]),
     entry!("WND-3099", Error, "internal error of the server", []),
 ];

@@ -12,6 +12,7 @@ use windlass_store::{RecordChange, Store};
 use crate::audit::AuditLog;
 use crate::auth::TokenIndex;
 use crate::catalog::Definitions;
+use crate::credentials::ServerCredentials;
 use crate::hosts::AllowedHosts;
 use crate::metrics::Metrics;
 use crate::rate::{RateBucket, RateLimits, SharedBuckets};
@@ -38,6 +39,7 @@ pub struct AppParts {
     pub definitions: Definitions,
     pub keys: TokenIndex,
     pub audit: AuditLog,
+    pub credentials: ServerCredentials,
     /// Created before the engine, because the engine's remote tools queue their jobs in it.
     pub dispatcher: Arc<Dispatcher>,
     pub metrics: Metrics,

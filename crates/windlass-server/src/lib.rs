@@ -2,6 +2,7 @@
 //!
 //! - `compiler`: the interface to the program around the server, which knows the dialects
 //! - `catalog`: registered definitions
+//! - `credentials`: stored credentials, and those that jobs refer to
 //! - `api`: the routes, one file per group
 //! - `auth`: authorisation, expressed as handler argument types
 //! - `hosts`, `proxies`, `rate`, `edge`: checks that every request passes first
@@ -22,6 +23,7 @@ pub mod audit;
 pub mod auth;
 pub mod catalog;
 mod compiler;
+mod credentials;
 mod edge;
 mod hosts;
 mod metrics;
@@ -42,6 +44,7 @@ pub mod workers;
 
 pub use app::{App, AppParts};
 pub use compiler::{CompiledDraft, DefinitionCatalog, DefinitionCompiler, DefinitionDraft, RegisteredVersion};
+pub use credentials::ServerCredentials;
 pub use hosts::BindError;
 pub use metrics::Metrics;
 pub use options::ServerOptions;

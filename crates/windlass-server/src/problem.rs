@@ -26,6 +26,8 @@ pub(crate) mod codes {
     pub(crate) const MEDIA_TYPE: &str = "WND-3014";
     pub(crate) const METHOD: &str = "WND-3015";
     pub(crate) const TOO_SLOW: &str = "WND-3016";
+    pub(crate) const CREDENTIAL_KEY: &str = "WND-3070";
+    pub(crate) const INVALID_CREDENTIAL: &str = "WND-3071";
     pub(crate) const INTERNAL: &str = "WND-3099";
 }
 

@@ -20,6 +20,11 @@ impl StoreRecords for SqliteStore {
         self.all(&sql, params![kind, after_key, limit], record_row)
     }
 
+    fn record_keys(&self, kind: &str, after_key: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT key FROM records WHERE kind = ?1 AND key > ?2 ORDER BY kind, key LIMIT ?3";
+        self.all(sql, params![kind, after_key, limit], |row, _| Ok(row.get(0)?))
+    }
+
     fn change_records(&self, changes: Vec<RecordChange>) -> Result<bool, StoreError> {
         self.write_if(|transaction| {
             for change in changes {

@@ -161,6 +161,9 @@ pub trait StoreRecords: Send + Sync {
     /// page.
     fn records(&self, kind: &str, after_key: &str, limit: u32) -> Result<Vec<RecordRow>, StoreError>;
 
+    /// Returns the keys of one kind in the same way, also of records that are damaged.
+    fn record_keys(&self, kind: &str, after_key: &str, limit: u32) -> Result<Vec<String>, StoreError>;
+
     /// Applies all changes in one transaction, in the given order; or applies none and returns `false` when a revision
     /// is not the expected one.
     fn change_records(&self, changes: Vec<RecordChange>) -> Result<bool, StoreError>;

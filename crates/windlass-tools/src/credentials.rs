@@ -1,7 +1,7 @@
 //! Credentials of tools. An alias in a definition is resolved to its fields at the time of the call, on the worker.
 //! The fields are never persisted and are displayed as `***`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use windlass_value::{Map, Value, parse_json};
 use crate::http::uri;
 use crate::input::{bad_input, plain_text};
 use crate::secret::{Redactor, Secret};
+use crate::vault::{UnopenedCredential, set_command};
 
 /// A source of credentials by alias.
 pub trait Credentials: Send + Sync {
@@ -88,6 +89,11 @@ impl Credential {
         names.iter().find_map(|name| self.fields.get(*name)).map(Secret::reveal)
     }
 
+    /// Returns the names of the fields.
+    pub fn field_names(&self) -> impl Iterator<Item = &str> {
+        self.fields.keys().map(String::as_str)
+    }
+
     /// Returns a redaction of these secrets for text received from elsewhere.
     pub(crate) fn redaction(&self) -> Redactor {
         Redactor::new(self.secret_texts())
@@ -111,19 +117,36 @@ impl Credential {
     }
 }
 
+/// Returns the alias that an object names, unless it has the fields of a credential itself.
+fn alias_in(auth: &Map) -> Option<&str> {
+    let alias = ["credential", "alias", "key"].iter().find_map(|name| auth.get(name).and_then(Value::as_str));
+    let is_reference = auth.get("source").is_some() || auth.len() <= 2;
+    alias.filter(|_| is_reference)
+}
+
+/// The credential of database tasks that name none.
+pub(crate) const DATABASE_ALIAS: &str = "postgres";
+
+/// Returns the names of the credentials that a task refers to in its input: in `auth`, and in the notes of sealed
+/// texts.
+pub fn credential_names(tool: &str, input: &Value) -> BTreeSet<String> {
+    let named = match input.get("auth") {
+        Some(Value::Str(alias)) => Some(&**alias),
+        Some(Value::Map(map)) => alias_in(map),
+        None if tool == "postgres" => Some(DATABASE_ALIAS),
+        _ => None,
+    };
+    named.into_iter().chain(crate::sealed::noted_aliases(input)).map(str::to_owned).collect()
+}
+
 /// Resolves the `auth` of an input: an alias, an object that names one, or the fields themselves.
 pub(crate) fn resolve(auth: &Value, credentials: &dyn Credentials) -> Result<Credential, ErrorInfo> {
     match auth {
         Value::Str(alias) => credentials.find(alias),
-        Value::Map(map) => {
-            let alias = ["credential", "alias", "key"].iter().find_map(|name| map.get(name).and_then(Value::as_str));
-            let is_reference = map.get("source").is_some() || map.len() <= 2;
-            let found = match alias {
-                Some(alias) if is_reference => credentials.find(alias)?,
-                _ => return Ok(Credential::from_map(map)),
-            };
-            Ok(found.with_default_type(map.get("type").and_then(Value::as_str)))
-        }
+        Value::Map(map) => match alias_in(map) {
+            Some(alias) => Ok(credentials.find(alias)?.with_default_type(map.get("type").and_then(Value::as_str))),
+            None => Ok(Credential::from_map(map)),
+        },
         other => Err(bad_input(format!("`auth` is {}, not an alias", other.kind()))),
     }
 }
@@ -138,11 +161,13 @@ impl Credential {
 }
 
 type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
+type StoredLookup = dyn Fn(&str) -> Result<Option<String>, UnopenedCredential> + Send + Sync;
 
-/// Credentials from variables `WINDLASS_AUTH_<ALIAS>`, each a URL or a JSON object.
+/// Credentials from variables `WINDLASS_AUTH_<ALIAS>`, each a URL or a JSON object, and then from a store.
 #[derive(Clone)]
 pub struct NamedCredentials {
     lookup: Arc<Lookup>,
+    stored: Option<Arc<StoredLookup>>,
     reason: Option<Arc<Lookup>>,
 }
 
@@ -150,7 +175,16 @@ impl NamedCredentials {
     /// Creates credentials from `lookup`, which returns the value of a variable from the environment or the settings.
     /// It is called for every tool call, so a changed password needs no restart.
     pub fn new(lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> NamedCredentials {
-        NamedCredentials { lookup: Arc::new(lookup), reason: None }
+        NamedCredentials { lookup: Arc::new(lookup), stored: None, reason: None }
+    }
+
+    /// Sets a function that is asked for the variables that have no other value.
+    #[must_use]
+    pub fn with_stored(
+        self,
+        stored: impl Fn(&str) -> Result<Option<String>, UnopenedCredential> + Send + Sync + 'static,
+    ) -> NamedCredentials {
+        NamedCredentials { stored: Some(Arc::new(stored)), ..self }
     }
 
     /// Sets a function that explains why a configured variable has no value: `the variable PGPW is not set`.
@@ -160,11 +194,26 @@ impl NamedCredentials {
     }
 }
 
+impl NamedCredentials {
+    /// Returns the text of the first source that has one.
+    fn text(&self, variable: &str) -> Result<Option<String>, UnopenedCredential> {
+        let is_given = |text: &String| !text.trim().is_empty();
+        match ((self.lookup)(variable).filter(is_given), &self.stored) {
+            (None, Some(stored)) => Ok(stored(variable)?.filter(is_given)),
+            (given, _) => Ok(given),
+        }
+    }
+}
+
 impl Credentials for NamedCredentials {
     fn find(&self, alias: &str) -> Result<Credential, ErrorInfo> {
         let variable = auth_variable(alias);
         let shown: String = alias.chars().filter(|c| !c.is_control()).take(60).collect();
-        if let Some(text) = (self.lookup)(&variable).filter(|text| !text.trim().is_empty()) {
+        let unopened = |problem: UnopenedCredential| {
+            let message = format!("the credential `{shown}` cannot be opened: {}", problem.reason);
+            ErrorInfo::new("UnopenedCredential", "auth", message).hint(problem.hint)
+        };
+        if let Some(text) = self.text(&variable).map_err(unopened)? {
             let named = |error: ErrorInfo| {
                 let message = error.message.replacen("the credential", &format!("the credential `{shown}`"), 1);
                 ErrorInfo { message: message.into(), ..error }
@@ -175,9 +224,11 @@ impl Credentials for NamedCredentials {
         let error = |message: String| ErrorInfo::new("UnknownCredential", "auth", message);
         Err(match self.reason.as_ref().and_then(|reason| reason(&variable)) {
             Some(reason) => error(format!("the credential `{shown}` cannot be used: {reason}"))
-                .hint("set it before the run is started or resumed"),
+                .hint(format!("set it before the run is started or resumed; or store it: {}", set_command(&shown))),
             None => error(format!("the credential `{shown}` is unknown here")).hint(format!(
-                "put `{shown}` into [auth] of windlass.toml, or set {variable} to a URL or a JSON object"
+                "store it: {}; or put `{shown}` into [auth] of windlass.toml, or set {variable} to a URL or a JSON \
+                 object",
+                set_command(&shown)
             )),
         })
     }
@@ -220,6 +271,40 @@ mod tests {
         let error = explained.find("other").unwrap_err();
         assert_eq!(&*error.message, "the credential `other` cannot be used: WINDLASS_AUTH_OTHER wants PGPW");
         assert!(test_credentials().find("bad").unwrap_err().message.contains("the credential `bad` is not valid JSON"));
+    }
+
+    #[test]
+    fn a_store_is_asked_last() {
+        let stored = |variable: &str| match variable {
+            "WINDLASS_AUTH_PG_MAIN" => Ok(Some("postgres://stored".to_owned())),
+            "WINDLASS_AUTH_OTHER" => Ok(Some("stored".to_owned())),
+            "WINDLASS_AUTH_DAMAGED" => {
+                Err(UnopenedCredential { reason: "it is damaged".to_owned(), hint: "set it again".to_owned() })
+            }
+            _ => Ok(None),
+        };
+        let all = test_credentials().with_stored(stored);
+        assert_eq!(all.find("pg-main").unwrap().url(), Some("postgres://u:canary-1@h/db"));
+        assert_eq!(all.find("other").unwrap().url(), Some("stored"));
+        let error = all.find("damaged").unwrap_err();
+        assert_eq!(&*error.message, "the credential `damaged` cannot be opened: it is damaged");
+        let hint = all.find("none of these").unwrap_err().hint.unwrap();
+        assert!(hint.contains("`windlass credentials set 'none of these'`"), "{hint}");
+    }
+
+    #[test]
+    fn only_what_a_task_refers_to_is_named() {
+        for (tool, input, names) in [
+            ("http_call", r#"{"auth": "pg", "body": {"auth": "other", "key": "other"}}"#, vec!["pg"]),
+            ("http_call", r#"{"auth": {"type": "bearer", "credential": "api"}}"#, vec!["api"]),
+            ("http_call", r#"{"auth": {"user": "u", "password": "p", "key": "other"}}"#, vec![]),
+            ("postgres", r#"{"query": "select 1"}"#, vec!["postgres"]),
+            ("shell", r#"{"sealed": [{"at": ["a"], "parts": [{"text": "x"}, {"credential": "api"}]}]}"#, vec!["api"]),
+            ("count", "3", vec![]),
+        ] {
+            let found = credential_names(tool, &parse_json(input).unwrap());
+            assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), names, "{input}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod info;
     allow(dead_code, reason = "with few tools, not all that they share is used")
 )]
 mod input;
+mod known_secrets;
 #[cfg(feature = "process")]
 #[cfg_attr(not(feature = "shell"), allow(dead_code, reason = "with few tools, not all that they share is used"))]
 mod log_lines;
@@ -46,17 +47,19 @@ mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod tls;
+mod vault;
 
 #[cfg(feature = "duckdb")]
 pub use crate::duckdb::DuckdbTool;
-pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable};
+pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable, credential_names};
 pub use endpoint::{Endpoint, EndpointTool};
 pub use http::{
     ConfiguredRequest, HttpCallTool, HttpOptions, HttpTool, MockedResponse, StreamedReply, escaped_header,
     follow_up_input, is_secret_name, parse_retry_after,
 };
 pub use info::{ToolField, ToolInfo, field, required, tool_infos};
-pub use model::{ModelOptions, ModelTool};
+pub use known_secrets::KnownSecrets;
+pub use model::{ModelKey, ModelOptions, ModelTool};
 pub use noop::NoopTool;
 pub use outbound::Outbound;
 #[cfg(feature = "postgres")]
@@ -72,6 +75,9 @@ pub use shell::{ShellOptions, ShellTool};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteTool;
 use std::sync::Arc;
+pub use vault::{
+    CredentialVault, KeyAccess, KeyProblem, StoredCredential, UnopenedCredential, VaultError, VaultKey, VaultLimits,
+};
 
 use windlass_core::ProcessLimits;
 use windlass_runtime::Tools;

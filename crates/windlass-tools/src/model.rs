@@ -48,12 +48,38 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     ],
 };
 
+/// A key that may change while the process runs.
+#[derive(Clone, Default)]
+pub struct ModelKey(Option<Arc<KeyLookup>>);
+
+type KeyLookup = dyn Fn() -> Option<Secret> + Send + Sync;
+
+impl ModelKey {
+    pub fn new(lookup: impl Fn() -> Option<Secret> + Send + Sync + 'static) -> ModelKey {
+        ModelKey(Some(Arc::new(lookup)))
+    }
+
+    fn find(&self) -> Option<Secret> {
+        self.0.as_ref().and_then(|lookup| lookup())
+    }
+}
+
+impl std::fmt::Debug for ModelKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ModelKey(***)")
+    }
+}
+
 /// The address and the defaults of the model service. The caller reads settings and environment.
 #[derive(Clone, Debug)]
 pub struct ModelOptions {
     /// The URL before `/chat/completions`: `https://host/v1`.
     pub base_url: Option<String>,
+    /// The URL if there is a key and no other URL.
+    pub usual_url: Option<String>,
     pub key: Option<Secret>,
+    /// Looked up at every call if there is no `key`.
+    pub stored_key: ModelKey,
     /// The model for inputs that name none.
     pub default_model: Option<String>,
     /// Additional headers for the service.
@@ -66,7 +92,9 @@ impl Default for ModelOptions {
     fn default() -> ModelOptions {
         ModelOptions {
             base_url: None,
+            usual_url: None,
             key: None,
+            stored_key: ModelKey::default(),
             default_model: None,
             headers: Vec::new(),
             timeout: ProcessLimits::default().max_model_time,
@@ -80,61 +108,54 @@ pub struct ModelTool(Arc<Inner>);
 
 struct Inner {
     http: HttpTool,
-    /// The address and the headers of every request, or the error if a setting is missing.
-    service: Result<(String, Vec<(String, Secret)>), ErrorInfo>,
-    default_model: Option<String>,
-    timeout: Duration,
-    redaction: Redactor,
+    options: ModelOptions,
 }
 
 impl ModelTool {
     pub fn new(options: ModelOptions, http: HttpTool) -> ModelTool {
-        let service = resolve_service(&options);
-        let headers = service.as_ref().map(|(_, headers)| headers.as_slice()).unwrap_or_default();
-        let url = service.as_ref().map(|(url, _)| url.as_str()).unwrap_or_default();
-        let redaction = Redactor::from_headers(headers).with_login(url);
-        let ModelOptions { default_model, timeout, .. } = options;
-        ModelTool(Arc::new(Inner { http, service, default_model, timeout, redaction }))
+        ModelTool(Arc::new(Inner { http, options }))
     }
 }
 
 impl Tool for ModelTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         let inner = self.0.clone();
-        Box::pin(
-            async move { inner.redaction.redact_outcome(inner.ask(&call).await.unwrap_or_else(TaskOutcome::failure)) },
-        )
+        Box::pin(async move { inner.ask(&call).await.unwrap_or_else(TaskOutcome::failure) })
     }
 }
 
 impl Inner {
     async fn ask(&self, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
-        let question = request::from_input(&call.input, self.default_model.as_deref())?;
+        let question = request::from_input(&call.input, self.options.default_model.as_deref())?;
         let accept = request::accepted_stops(&call.input)?;
-        let (url, headers) = self.service.as_ref().map_err(Clone::clone)?;
+        let (url, headers) = resolve_service(&self.options)?;
+        let redaction = Redactor::from_headers(&headers).with_login(&url);
         let request = ConfiguredRequest {
             method: Method::POST,
-            url,
-            headers,
-            redaction: &self.redaction,
+            url: &url,
+            headers: &headers,
+            redaction: &redaction,
             body: Some(&question),
-            timeout: Some(self.timeout),
+            timeout: Some(self.options.timeout),
             same_origin_only: true,
         };
         let reply = self.http.send(call, &request).await;
-        Ok(reply::model_outcome(reply.outcome, &accept))
+        Ok(redaction.redact_outcome(reply::model_outcome(reply.outcome, &accept)))
     }
 }
 
+/// Returns the address and the headers of a request.
 fn resolve_service(options: &ModelOptions) -> Result<(String, Vec<(String, Secret)>), ErrorInfo> {
+    let key = options.key.clone().or_else(|| options.stored_key.find());
+    // Local services mostly need no key; others report a missing one themselves.
+    let key = key.as_ref().map(|key| key.reveal().trim()).filter(|key| !key.is_empty());
     let base = options.base_url.as_deref().map(str::trim).filter(|base| !base.is_empty());
-    let base = base.ok_or_else(|| {
-        let hint = "set OPENAI_API_KEY, or give `base_url` under `[model]` in windlass.toml";
+    let base = base.or_else(|| options.usual_url.as_deref().filter(|_| key.is_some())).ok_or_else(|| {
+        let hint = "set OPENAI_API_KEY, store it with `windlass credentials set OPENAI_API_KEY`, or give `base_url` \
+                    under `[model]` in windlass.toml";
         let message = "there is no model service in the settings";
         ErrorInfo::new("ModelNotConfigured", "model", message).hint(hint)
     })?;
-    // Local services mostly need no key; others report a missing one themselves.
-    let key = options.key.as_ref().map(|key| key.reveal().trim()).filter(|key| !key.is_empty());
     // The URL may have a query, such as a version, which must stay after the path.
     let (path, query) = base.split_once('?').map_or((base, String::new()), |(path, query)| (path, format!("?{query}")));
     let url = format!("{}/chat/completions{query}", path.trim_end_matches('/'));

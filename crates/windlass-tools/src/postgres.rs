@@ -16,7 +16,7 @@ use windlass_core::{ErrorInfo, ProcessLimits, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Value};
 
-use crate::credentials::{Credential, Credentials, resolve};
+use crate::credentials::{Credential, Credentials, DATABASE_ALIAS, resolve};
 use crate::info::{ToolInfo, field, required};
 use crate::input::{ToolInput, run_with_limit};
 use crate::outbound::Outbound;
@@ -98,9 +98,6 @@ struct Inner {
     pools: PgPools,
 }
 
-/// The alias of statements that name none.
-const DEFAULT_ALIAS: &str = "postgres";
-
 impl PostgresTool {
     pub fn new(credentials: Arc<dyn Credentials>, options: PostgresOptions) -> PostgresTool {
         PostgresTool(Arc::new(Inner { credentials, options, pools: PgPools::default() }))
@@ -118,7 +115,7 @@ impl Inner {
     async fn run(&self, call: &ToolCall) -> TaskOutcome {
         let done = async {
             let input = ToolInput::parse("postgres", &call.input)?;
-            let default = Value::from(DEFAULT_ALIAS);
+            let default = Value::from(DATABASE_ALIAS);
             let facts = resolve(input.get("auth").unwrap_or(&default), &*self.credentials)?;
             self.run_with(call, &input, &facts).await.map_err(|failure| failure.redacted(&facts.redaction()))
         };

@@ -87,6 +87,15 @@ fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redactor
     Ok((opened, Redactor::new(secrets)))
 }
 
+/// Returns the names of the credentials in the notes of an input.
+pub(crate) fn noted_aliases(input: &Value) -> Vec<&str> {
+    fn list(value: Option<&Value>) -> &[Value] {
+        value.and_then(Value::as_list).unwrap_or_default()
+    }
+    let pieces = list(input.get(SEALED)).iter().flat_map(|note| list(note.get("parts")));
+    pieces.filter(|piece| piece.get("text").is_none()).filter_map(|piece| piece.get("credential")?.as_str()).collect()
+}
+
 fn secret(piece: &Value, credentials: &dyn Credentials) -> Result<String, ErrorInfo> {
     let text = |name: &str| piece.get(name).and_then(Value::as_str);
     let alias = text("credential").ok_or_else(|| bad_input("the name of a credential is not a text"))?;
@@ -126,7 +135,7 @@ fn insert_at(value: Value, at: &[Value], text: String) -> Option<Value> {
 impl Credential {
     /// Returns a field; without a name, the field that a single secret is stored under. A credential that is only a
     /// text returns it for every name.
-    fn secret_field(&self, field: &str) -> Option<&str> {
+    pub fn secret_field(&self, field: &str) -> Option<&str> {
         let lower = field.to_ascii_lowercase();
         let name = lower.strip_prefix("db_").unwrap_or(&lower);
         match name {

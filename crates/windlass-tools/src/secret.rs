@@ -115,7 +115,6 @@ impl Redactor {
     }
 
     /// Adds the secrets of another redaction.
-    #[cfg_attr(not(feature = "process"), allow(dead_code, reason = "only programs keep parts of texts"))]
     pub(crate) fn merged_with(&self, other: &Redactor) -> Redactor {
         let secrets =
             |redaction: &Redactor| redaction.0.texts.iter().chain(&redaction.0.short).cloned().collect::<Vec<_>>();

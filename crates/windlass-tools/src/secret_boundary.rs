@@ -6,6 +6,7 @@
 
 mod sealer;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_core::{ErrorInfo, NextCall, TaskOutcome};
@@ -14,10 +15,11 @@ use windlass_runtime::{
 };
 use windlass_value::{Map, Value};
 
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, credential_names};
 use crate::http::pages::{page_fact, secret_in_link, with_page_fact};
+use crate::known_secrets::KnownSecrets;
 use crate::sealed::credential_field;
-use crate::secret::{Redactor, Secret};
+use crate::secret::Redactor;
 use sealer::TextSegment;
 pub use sealer::{SealOutcome, SecretSealer};
 
@@ -29,21 +31,26 @@ struct Inner {
     seals: SecretSealer,
     credentials: Arc<dyn Credentials>,
     /// Secrets that no outcome may contain, whichever tool produces it.
-    configured: Redactor,
+    known: KnownSecrets,
 }
 
 impl SecretBoundary {
-    pub fn new<'a>(
-        seals: SecretSealer,
-        credentials: Arc<dyn Credentials>,
-        configured: impl IntoIterator<Item = &'a Secret>,
-    ) -> SecretBoundary {
-        SecretBoundary(Arc::new(Inner { seals, credentials, configured: Redactor::from_secrets(configured) }))
+    pub fn new(seals: SecretSealer, credentials: Arc<dyn Credentials>, known: KnownSecrets) -> SecretBoundary {
+        SecretBoundary(Arc::new(Inner { seals, credentials, known }))
     }
 
-    /// Returns the secrets of the settings, whichever tool they belong to.
-    pub fn configured_secrets(&self) -> &Redactor {
-        &self.0.configured
+    /// Returns the secrets of this process, whichever tool they belong to.
+    pub fn known_secrets(&self) -> &KnownSecrets {
+        &self.0.known
+    }
+
+    /// Returns the names of the credentials that a task refers to: in its input, and by references of this run tree.
+    pub fn credential_names(&self, tool: &str, input: &Value, run_tree: &str) -> BTreeSet<String> {
+        let mut names = credential_names(tool, input);
+        if has_secret_reference(input) {
+            self.0.add_references(input, run_tree, &mut names);
+        }
+        names
     }
 
     /// Wraps all tools. A remote tool receives references unopened; the remote worker opens them.
@@ -85,19 +92,20 @@ impl Tool for GuardedTool {
         call.publish = call.publish.with_transform(move |data| redactors.0.redact(&data, &redactors.1));
         let redactors = (inner.clone(), given.clone());
         call.log =
-            call.log.with_transform(move |line| redactors.0.configured.redact_text(&redactors.1.redact_text(&line)));
+            call.log.with_transform(move |line| redactors.0.configured().redact_text(&redactors.1.redact_text(&line)));
         let running = self.tool.call(call);
         // Tools that truncate text must redact secrets before they cut.
         #[cfg(feature = "process")]
-        let running = given.clone().merged_with(&inner.configured).scope(running);
+        let running = given.clone().merged_with(&inner.configured()).scope(running);
         Box::pin(async move {
             let outcome = running.await;
+            // The call itself may have opened a stored credential.
+            let configured = inner.configured();
             let again = outcome.next_call.clone().map(|again| NextCall { input: opened.reseal(&again.input), ..again });
             let (side_outputs, suspension) = (outcome.side_outputs.clone(), outcome.suspension.clone());
             let page = page_fact(&outcome.facts).cloned().map(neutralize_references).map(|page| opened.reseal(&page));
-            let redacted =
-                inner.configured.redact_outcome(given.redact_outcome(TaskOutcome { next_call: None, ..outcome }));
-            let again = again.map(|again| NextCall { input: inner.configured.redact_value(&again.input), ..again });
+            let redacted = configured.redact_outcome(given.redact_outcome(TaskOutcome { next_call: None, ..outcome }));
+            let again = again.map(|again| NextCall { input: configured.redact_value(&again.input), ..again });
             let (output, meta, facts) = (
                 neutralize_references(redacted.output),
                 neutralize_references(redacted.meta),
@@ -148,14 +156,34 @@ impl Inner {
     /// Keeps the next link of a page callable: its secrets are references, which are opened again. A secret in another
     /// form, as percent-encoded, cannot become a reference and fails the call.
     fn with_resealed_page(&self, outcome: TaskOutcome, page: Value, given: &Redactor) -> TaskOutcome {
-        match any_text(&page, &|text| given.is_contained_in(text) || self.configured.is_contained_in(text)) {
+        let configured = self.configured();
+        match any_text(&page, &|text| given.is_contained_in(text) || configured.is_contained_in(text)) {
             true => TaskOutcome { error: Some(outcome.error.unwrap_or_else(secret_in_link)), ..outcome },
             false => TaskOutcome { facts: with_page_fact(outcome.facts, page), ..outcome },
         }
     }
 
     fn redact(&self, value: &Value, given: &Redactor) -> Value {
-        neutralize_references(self.configured.redact_value(&given.redact_value(value)))
+        neutralize_references(self.configured().redact_value(&given.redact_value(value)))
+    }
+
+    fn configured(&self) -> Redactor {
+        self.known.redactor()
+    }
+
+    fn add_references(&self, value: &Value, run_tree: &str, names: &mut BTreeSet<String>) {
+        match value {
+            Value::Str(text) if text.contains(SECRET_REFERENCE_PREFIX) => {
+                let sealed = self.seals.segments(run_tree, text).into_iter().filter_map(|segment| match segment {
+                    TextSegment::Sealed { alias, .. } => Some(alias),
+                    TextSegment::Plain(_) => None,
+                });
+                names.extend(sealed);
+            }
+            Value::List(items) => items.iter().for_each(|item| self.add_references(item, run_tree, names)),
+            Value::Map(map) => map.iter().for_each(|(_, inner)| self.add_references(inner, run_tree, names)),
+            _ => {}
+        }
     }
 
     /// Returns the fingerprint of the key if the value contains a reference that belongs to this run tree.

@@ -111,6 +111,29 @@ fn provider_of_bare<'a>(options: &'a ChatOptions, name: &str) -> Result<&'a str,
     })
 }
 
+/// Returns the variables that requests to a model read: its key, and headers from variables.
+pub(super) fn secret_variables(options: &ChatOptions, name: &str) -> Vec<String> {
+    let prefix = match name.split_once('/') {
+        Some((prefix, _)) => prefix,
+        None => provider_of_bare(options, name).unwrap_or_default(),
+    };
+    let known = PROVIDERS.iter().find(|provider| provider.prefix == prefix);
+    let own = options.services.iter().find(|service| service.name == prefix);
+    let headers = own.map(|own| own.headers.as_slice()).unwrap_or_default();
+    let headers = headers.iter().filter_map(|(_, source)| match source {
+        HeaderSource::Variable(variable) => Some(variable.clone()),
+        HeaderSource::Text(_) => None,
+    });
+    key_variables(known, own).into_iter().map(str::to_owned).chain(headers).collect()
+}
+
+fn key_variables<'a>(known: Option<&'a ModelProvider>, own: Option<&'a ModelService>) -> Vec<&'a str> {
+    match own.and_then(|own| own.key_env.as_deref()) {
+        Some(named) => vec![named],
+        None => known.map(|known| known.key_variables.to_vec()).unwrap_or_default(),
+    }
+}
+
 fn unknown_provider(options: &ChatOptions, prefix: &str, name: &str) -> ErrorInfo {
     let names: Vec<&str> = PROVIDERS
         .iter()
@@ -136,10 +159,7 @@ fn build_endpoint(
     let protocol =
         own.and_then(|own| own.protocol).or(known.map(|known| known.protocol)).unwrap_or(ModelProtocol::OpenAi);
     let (base, is_usual) = base_url(options, prefix, known, own)?;
-    let key_variables: Vec<&str> = match own.and_then(|own| own.key_env.as_deref()) {
-        Some(named) => vec![named],
-        None => known.map(|known| known.key_variables.to_vec()).unwrap_or_default(),
-    };
+    let key_variables = key_variables(known, own);
     let key = key_variables.iter().find_map(|name| lookup_variable(options, name));
     let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
     let is_named = own.is_some_and(|own| own.key_env.is_some());
@@ -194,7 +214,11 @@ fn base_url(
 fn no_key(prefix: &str, variables: &[&str]) -> ErrorInfo {
     let names = variables.join(" or ");
     let message = format!("there is no key for the models of `{prefix}`: {names} is not set");
-    let hint = format!("set it, or name another variable as `key_env` under `[models.{prefix}]` in windlass.toml");
+    let usual = variables.first().copied().unwrap_or("NAME");
+    let hint = format!(
+        "set it, or store it: `windlass credentials set {usual}`; or name another variable as `key_env` under \
+         `[models.{prefix}]` in windlass.toml"
+    );
     ErrorInfo::new("NoModelKey", "input", message).hint(hint)
 }
 

@@ -113,6 +113,17 @@ const EXAMPLES: &[(&str, &[CommandExample])] = &[
     ("definitions list", &[("definitions list --json", "all definitions for a program")]),
     ("definitions show", &[("definitions show orders", "the inputs, triggers and text of a definition")]),
     ("definitions remove", &[("definitions remove orders", "remove a definition; its runs stay")]),
+    ("credentials", &[("credentials list", "the stored credentials, without their values")]),
+    (
+        "credentials set",
+        &[
+            ("credentials set shop", "type or paste the value; the terminal does not show it"),
+            ("credentials set pg-main --from-file pg.yaml", "fields such as host, user and password"),
+            ("credentials set shop --server prod", "store it at a server"),
+        ],
+    ),
+    ("credentials list", &[("credentials list --json", "all of them for a program")]),
+    ("credentials remove", &[("credentials remove shop --yes", "remove one without a confirmation")]),
     ("context", &[("context list", "the named servers")]),
     (
         "context add",

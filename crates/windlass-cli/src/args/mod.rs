@@ -1,5 +1,6 @@
 //! Command-line arguments.
 
+mod credentials;
 mod examples;
 mod listing;
 mod mocks;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+pub(crate) use credentials::*;
 pub(crate) use examples::parse;
 pub(crate) use listing::*;
 pub(crate) use mocks::*;
@@ -102,6 +104,8 @@ pub(crate) enum CliCommand {
     Register(RegisterArgs),
     /// List, show or remove the definitions of a server
     Definitions(DefinitionsArgs),
+    /// Store credentials that definitions refer to, encrypted
+    Credentials(CredentialsArgs),
     /// Name servers, and choose one for all commands
     Context(ContextArgs),
     /// Answer HTTP requests and models on this machine from a mock file, or write one for a definition

@@ -5,6 +5,7 @@ pub(crate) mod check;
 mod clean;
 mod completions;
 mod context;
+mod credentials;
 mod definitions;
 mod delivery;
 mod demo;
@@ -69,6 +70,7 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Token(args) => token::token(global, &args),
         CliCommand::Start(args) => start::start(global, &args),
         CliCommand::Definitions(args) => definitions::definitions(global, &args),
+        CliCommand::Credentials(args) => credentials::credentials(global, &args),
         CliCommand::Context(args) => context::context(global, &args),
         CliCommand::Register(args) => register::register(global, &args),
         CliCommand::Worker(args) => worker::worker(global, &args),

@@ -32,6 +32,7 @@ pub(crate) fn resume(global: &GlobalArgs, args: &args::ResumeArgs) -> Result<Cli
             return resume_on_server(global, &server, args, &settings, &row);
         }
     };
+    settings.vault.attach(store.clone());
     let row = stores::find(&*store, &args.run)?;
     if let Some(report) = final_report(&row)? {
         let program = image::program(&*store, &row, &settings.limits)?;

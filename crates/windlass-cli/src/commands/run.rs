@@ -39,6 +39,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &args::RunArgs) -> Result<CliExit, 
     settings.mocks.iter().filter(|_| !args.quiet).for_each(|mocks| out::note(&mocks.describe()));
     let trigger = delivery::deciding_trigger(project.plan()?, args.trigger.as_deref())?;
     let store = store_for(global, args)?;
+    if !args.ephemeral {
+        settings.vault.attach(store.clone());
+    }
     host::runtime()?.block_on(async {
         match trigger {
             Some(trigger) => delivery::deliver(global, args, &settings, store, project, &trigger, input).await,

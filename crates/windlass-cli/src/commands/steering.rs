@@ -75,6 +75,7 @@ fn start_derived_run(
             return derive_on_server(global, &server, (what, &row.run), steering, (body, &settings));
         }
     };
+    settings.vault.attach(store.clone());
     let row = stores::find(&*store, run)?;
     if !steering.trust.trusted && trust::is_server_run(&*store, &row)? {
         let server = runs::local_server(global)?.ok_or_else(|| trust::refusal(global, &row, what))?;

@@ -53,7 +53,8 @@ pub(crate) fn worker(global: &GlobalArgs, args: &args::WorkerArgs) -> Result<Cli
             wait_ms: 0,
         };
         let secrets = Redactor::from_secrets([&token]);
-        let worker = Arc::new(RemoteWorker::new(client, tools, poll_request, secrets, limits));
+        let known_secrets = settings.vault.known_secrets().clone();
+        let worker = Arc::new(RemoteWorker::new(client, (tools, known_secrets), poll_request, secrets, limits));
         worker.run(&mut interrupts, Duration::from_secs(args.drain)).await
     })
 }

@@ -17,6 +17,7 @@ pub(crate) use services::{AuthSettings, ConfiguredActivity, ConfiguredTarget, Mo
 use windlass_agents::chat::{ModelService, TokenPrice};
 use windlass_core::{LIMIT_CEILINGS, Limits, ProcessLimits, ServerLimits};
 use windlass_syntax::nearest;
+use windlass_tools::CredentialVault;
 use windlass_value::Duration;
 
 use crate::agent_options::AgentRunOptions;
@@ -25,8 +26,8 @@ use crate::failure::{CliFailure, codes};
 use crate::mocks::ActiveMocks;
 
 /// The sections a settings file may have.
-const SECTIONS: [&str; 10] =
-    ["activities", "auth", "dev", "limits", "mcp", "model", "models", "prices", "server", "settings"];
+const SECTIONS: [&str; 11] =
+    ["activities", "auth", "credentials", "dev", "limits", "mcp", "model", "models", "prices", "server", "settings"];
 
 #[derive(Default)]
 pub(crate) struct CliSettings {
@@ -38,6 +39,10 @@ pub(crate) struct CliSettings {
     pub activities: Vec<ConfiguredActivity>,
     /// Credentials by alias.
     pub auth: AuthSettings,
+    /// The file with the key of stored credentials, instead of the one in the store.
+    pub credential_key_file: Option<PathBuf>,
+    /// The credentials of the store.
+    pub vault: CredentialVault,
     /// MCP servers that offer tools to agents.
     pub mcp: Vec<McpSettings>,
     pub model: ModelSettings,
@@ -74,6 +79,7 @@ impl CliSettings {
         read_environment(&mut limits)?;
         check_limits(&limits)?;
         (settings.limits, settings.process_limits) = (extract_limits(&limits)?, extract_limits(&limits)?);
+        settings.vault = crate::credentials::vault(&settings);
         Ok(settings)
     }
 }
@@ -145,6 +151,9 @@ fn read_section(
         ("limits", toml::Value::Table(entries)) => read_limits(&entries, limits),
         ("activities", entries) => services::parse_activities(entries, path).map(|read| settings.activities = read),
         ("auth", entries) => services::parse_auth(entries).map(|read| settings.auth = read),
+        ("credentials", entries) => {
+            services::parse_credentials(entries, path).map(|read| settings.credential_key_file = read)
+        }
         ("dev", entries) => services::parse_dev(entries, path).map(|read| settings.dev_mocks = read),
         ("mcp", entries) => mcp::mcp(entries, path).map(|read| settings.mcp = read),
         ("model", entries) => services::parse_model(entries).map(|read| settings.model = read),

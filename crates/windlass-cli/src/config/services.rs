@@ -254,6 +254,20 @@ struct DevSettings {
     mocks: Option<PathBuf>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CredentialSettings {
+    /// The file with the key of stored credentials, relative to the settings.
+    key_file: Option<PathBuf>,
+}
+
+/// Returns the key file of stored credentials, with the folder of the settings.
+pub(crate) fn parse_credentials(table: toml::Value, path: &Path) -> Result<Option<PathBuf>, CliFailure> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let settings: CredentialSettings = read(table, "credentials")?;
+    Ok(settings.key_file.map(|file| folder.join(file)))
+}
+
 /// Returns the mock file of `windlass dev`, with the folder of the settings.
 pub(crate) fn parse_dev(table: toml::Value, path: &Path) -> Result<Option<PathBuf>, CliFailure> {
     let folder = path.parent().unwrap_or(Path::new(""));

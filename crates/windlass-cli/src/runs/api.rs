@@ -79,6 +79,10 @@ impl ServerApi {
         parse(&self.bytes(Method::POST, path, Some(body)).await?)
     }
 
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
+        parse(&self.bytes(Method::PUT, path, Some(body)).await?)
+    }
+
     pub(crate) async fn delete(&self, path: &str) -> Result<Value, ApiError> {
         parse(&self.bytes(Method::DELETE, path, None).await?)
     }

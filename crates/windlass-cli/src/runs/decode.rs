@@ -12,6 +12,7 @@ use windlass_runtime::inspect::{ListedStatus, LoopDetails, LoopDetailsByStep, Lo
 use windlass_runtime::{FinalReport, StepReport, codec};
 use windlass_server::triggers::QueuePositionInfo;
 use windlass_store::{LogRow, LogStream, RUN_FORMAT, RunLabels, RunRow, RunStatus};
+use windlass_tools::StoredCredential;
 use windlass_tools::approval::Approval;
 use windlass_value::{BlobHash, Duration, IterationRecords, Map, Timestamp, Value};
 
@@ -305,6 +306,18 @@ pub(crate) fn approval(value: &Value) -> Decoded<Approval> {
 
 /// The name and the path of an open form.
 pub(crate) type OpenFormName = (Arc<str>, Arc<str>);
+
+/// Reads a stored credential.
+pub(crate) fn credential(value: &Value) -> Decoded<StoredCredential> {
+    let part = |name: &str| text(value, name).map(str::to_owned);
+    Ok(StoredCredential {
+        name: part("name")?,
+        kind: part("kind")?,
+        changed_at: part("changed_at")?,
+        by: part("by")?,
+        problem: optional_text(value, "problem").map(str::to_owned),
+    })
+}
 
 /// Reads the names of all waits, sorted, and name and path of the open forms.
 pub(crate) fn waits(value: &Value) -> Decoded<(Vec<Arc<str>>, Vec<OpenFormName>)> {

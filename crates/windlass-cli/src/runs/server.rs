@@ -304,6 +304,10 @@ impl ServerRuns {
     }
 
     /// Removes a resource.
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
+        self.block_on(self.api.put(path, body))
+    }
+
     pub(crate) fn delete(&self, path: &str) -> Result<Value, ApiError> {
         self.block_on(self.api.delete(path))
     }

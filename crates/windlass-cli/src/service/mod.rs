@@ -15,7 +15,9 @@ use windlass_server::auth::tokens::TokenSecret;
 use windlass_server::auth::{LOCAL_TOKEN_FILE, TokenIndex, first_token, write_local_token};
 use windlass_server::catalog::Definitions;
 use windlass_server::workers::{Dispatcher, with_remote_workers};
-use windlass_server::{App, AppParts, DefinitionCompiler, RunningServer, ServerOptions, StartError, audit::AuditLog};
+use windlass_server::{
+    App, AppParts, DefinitionCompiler, RunningServer, ServerCredentials, ServerOptions, StartError, audit::AuditLog,
+};
 use windlass_store::{CommitHook, MemoryStore, Store};
 use windlass_store_sqlite::SqliteOptions;
 use windlass_tools::SecretBoundary;
@@ -77,6 +79,7 @@ pub(crate) struct PreparedService {
     directory: Option<PathBuf>,
     options: ServerOptions,
     limits: windlass_core::Limits,
+    credentials: ServerCredentials,
 }
 
 impl PreparedService {
@@ -90,14 +93,22 @@ impl PreparedService {
     ) -> Result<PreparedService, CliFailure> {
         let ServiceOptions { settings, location: place, options, sqlite, commit_hook } = service_options;
         let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
-            StoreLocation::Memory => (Arc::new(MemoryStore::new()), None, None),
+            StoreLocation::Memory => {
+                let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+                let attached = settings.vault.attach_in_memory(store.clone());
+                attached.map_err(|error| CliFailure::usage(error.to_string()))?;
+                (store, None, None)
+            }
             StoreLocation::Directory(directory) => {
                 let store = stores::open_or_create(&directory, sqlite)?;
+                settings.vault.attach(store.clone());
                 (store, Some(StoreLock::take(&directory)?), Some(directory))
             }
         };
-        let redaction = edge.configured_secrets().clone();
-        let dispatcher = Arc::new(Dispatcher::new(options.lease).with_redaction(redaction));
+        crate::credentials::learn(settings);
+        let credentials = crate::credentials::for_server(settings, edge);
+        let dispatcher = Dispatcher::new(options.lease).with_redaction(edge.known_secrets().clone());
+        let dispatcher = Arc::new(dispatcher);
         let tools = with_remote_workers(tools, &dispatcher);
         let tools = match &settings.mocks {
             Some(mocks) => mocks.wrap(tools, settings),
@@ -117,7 +128,7 @@ impl PreparedService {
         };
         let engine = RuntimeEngine::new(store.clone(), engine)?;
         let limits = settings.limits.clone();
-        Ok(PreparedService { store, engine, dispatcher, lock, directory, options, limits })
+        Ok(PreparedService { store, engine, dispatcher, lock, directory, options, limits, credentials })
     }
 
     /// Starts to accept clients, on separate threads.
@@ -126,7 +137,7 @@ impl PreparedService {
         compiler: Arc<dyn DefinitionCompiler>,
         front: &Handle,
     ) -> Result<Service, CliFailure> {
-        let PreparedService { store, engine, dispatcher, mut lock, directory, options, limits } = self;
+        let PreparedService { store, engine, dispatcher, mut lock, directory, options, limits, credentials } = self;
         let token = match (&directory, options.no_auth) {
             (_, true) => None,
             (Some(directory), false) => first_token(&*store, directory).map_err(token_failure)?,
@@ -164,6 +175,7 @@ impl PreparedService {
             definitions,
             keys,
             audit,
+            credentials,
             dispatcher,
             metrics: Default::default(),
             views: Default::default(),

@@ -16,7 +16,7 @@ use windlass_runtime::{CancelToken, Tools};
 use windlass_server::workers::{
     DeregisterRequest, HeartbeatRequest, HeartbeatResponse, LeaseRef, LeaseRequest, LeaseResponse, LeasedJob,
 };
-use windlass_tools::Redactor;
+use windlass_tools::{KnownSecrets, Redactor};
 
 pub(crate) use client::{ServerClient, ServerRequestError, format_report, read_token};
 
@@ -36,6 +36,8 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(
 pub(crate) struct RemoteWorker {
     client: ServerClient,
     tools: Tools,
+    /// Secrets that its tools redact; those that come with jobs are added.
+    known_secrets: KnownSecrets,
     /// The worker's description of itself, sent with each poll.
     poll_request: LeaseRequest,
     /// Redacted from everything that the worker sends.
@@ -65,7 +67,7 @@ struct HeldLease {
 impl RemoteWorker {
     pub(crate) fn new(
         client: ServerClient,
-        tools: Tools,
+        (tools, known_secrets): (Tools, KnownSecrets),
         poll_request: LeaseRequest,
         redaction: Redactor,
         limits: ProcessLimits,
@@ -73,6 +75,7 @@ impl RemoteWorker {
         RemoteWorker {
             client,
             tools,
+            known_secrets,
             poll_request,
             redaction,
             limits,

@@ -15,6 +15,7 @@ use windlass_store::{LogStream, NewLogLine};
 
 use super::client::ServerRequestError;
 use super::{Backoff, HeldLease, RESPONSE_SLACK, RemoteWorker, describe_error};
+use crate::credentials::job as credentials;
 use crate::out;
 
 /// Maximum number of log lines in one request.
@@ -81,7 +82,10 @@ impl RemoteWorker {
             remote_lease: None,
         };
         // In a separate task: a panic of the tool ends that task, not the worker.
-        let mut running = AbortOnDrop(tokio::spawn(tool.call(call)));
+        let (tool, credentials, known) = (tool.clone(), job.credentials.clone(), self.known_secrets.clone());
+        let task =
+            async move { credentials::with_credentials(&credentials, &known, async { tool.call(call).await }).await };
+        let mut running = AbortOnDrop(tokio::spawn(task));
         let mut cancelled = lease.cancelled.clone();
         // The future owns the running task, which therefore ends with it.
         let done = async move {

@@ -234,8 +234,10 @@ impl NoetlCompiler<'_> {
         if known.iter().any(|name| spelled(name) == variable) {
             return;
         }
-        let hint = did_you_mean(&alias, known.iter().map(String::as_str))
-            .unwrap_or_else(|| format!("set {} before the run reaches it", crate::keychain::env_variable(&alias)));
+        let hint = did_you_mean(&alias, known.iter().map(String::as_str)).unwrap_or_else(|| {
+            let variable = crate::keychain::env_variable(&alias);
+            format!("store it: `windlass credentials set {alias}`; or set {variable} before the run reaches it")
+        });
         self.push(
             Diagnostic::warning(codes::UNKNOWN_ALIAS, node.span, format!("the credential `{alias}` is not configured"))
                 .with_hint(hint),

@@ -4,6 +4,7 @@
 pub(crate) mod approvals;
 mod audit;
 pub(crate) mod control;
+mod credentials;
 pub(crate) mod definitions;
 pub(crate) mod detail;
 mod document;
@@ -47,6 +48,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(ops::error_page))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(credentials::list))
+        .routes(routes!(credentials::set, credentials::remove))
         .routes(routes!(audit::lines))
         .merge(definition_routes())
         .merge(run_routes())

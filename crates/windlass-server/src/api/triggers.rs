@@ -135,7 +135,7 @@ fn trigger_facts(app: &App) -> Result<Vec<TriggerFacts>, ApiProblem> {
                 catch_up: None,
                 next_at: None,
                 last_at: None,
-                last_error: missing_secret_reason(&settings),
+                last_error: missing_secret_reason(&app.credentials, &settings),
                 skipped_at: None,
                 skipped: None,
                 in_flight: None,
@@ -251,7 +251,7 @@ fn apply_settings(app: &App, name: &str, trigger: &str, request: &TriggerSetting
     if planned.is_none() && before.schedule.is_none() && !matches!(request.schedule, Some(Some(_))) {
         return Err(missing(format!("`{name}` has no trigger `{trigger}`")));
     }
-    check_settings(request, planned, trigger)?;
+    check_settings(app, request, planned, trigger)?;
     if matches!(request.schedule, Some(None)) {
         settings::forget(&*app.store, name, trigger)?;
         app.definitions.wake();
@@ -281,7 +281,12 @@ fn apply_settings(app: &App, name: &str, trigger: &str, request: &TriggerSetting
     })
 }
 
-fn check_settings(request: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> Result<(), ApiProblem> {
+fn check_settings(
+    app: &App,
+    request: &TriggerSettings,
+    planned: Option<&Trigger>,
+    trigger: &str,
+) -> Result<(), ApiProblem> {
     let refused = |detail: String| ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
     let is_webhook = planned.is_some_and(|planned| is_called(&planned.kind));
     if (request.secret.is_some() || request.scheme.is_some() || request.insecure.is_some()) && !is_webhook {
@@ -291,14 +296,14 @@ fn check_settings(request: &TriggerSettings, planned: Option<&Trigger>, trigger:
     }
     if let Some(secret) = request.secret.as_deref().filter(|secret| !secret.is_empty()) {
         // The text is not repeated, since it may be the secret itself.
-        let problem = match settings::is_reference(secret).then(|| settings::resolve_secret(secret)) {
+        let problem = match settings::is_reference(secret).then(|| settings::resolve_secret(&app.credentials, secret)) {
             None => Some(format!("the secret of {} characters is not a reference to one", secret.chars().count())),
             Some(Err(unavailable)) => Some(unavailable.reason(secret).to_owned()),
             Some(Ok(_)) => None,
         };
         if let Some(detail) = problem {
-            let hint = "write `env:NAME` for a variable that the server was started with, or the alias of a credential \
-                        in its environment (`WINDLASS_AUTH_ALIAS`)";
+            let hint = "write `env:NAME` for a variable that the server was started with, or the name of a \
+                        credential: `windlass credentials set NAME` stores one";
             return Err(refused(detail).hint(hint));
         }
     }

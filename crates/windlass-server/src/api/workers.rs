@@ -44,7 +44,9 @@ pub(crate) async fn lease(
         let detail = format!("names, tools and labels of a worker have at most {MAX_LABEL_BYTES} bytes");
         return Err(ApiProblem::bad_request(detail));
     }
-    Ok(Answer(app.dispatcher.lease(&worker_key, &allowed.identity.name, &request).await))
+    let mut leased = app.dispatcher.lease(&worker_key, &allowed.identity.name, &request).await;
+    leased.jobs = app.with_credentials(leased.jobs).await;
+    Ok(Answer(leased))
 }
 
 /// Renews a worker's leases. The worker must act on the response immediately.
@@ -112,10 +114,9 @@ pub(crate) async fn complete(
 ) -> Result<Answer<ReportAccepted>, ApiProblem> {
     let (report, outcome) = complete.into_parts();
     let worker_key = parse_worker_key(&allowed.identity, &report.worker)?;
-    let accepted = app.dispatcher.report(&worker_key, &report, outcome).await;
-    accepted
-        .map(|next| Answer(ReportAccepted { next }))
-        .map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
+    let reported = app.dispatcher.report(&worker_key, &report, outcome).await;
+    let next = reported.map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))?;
+    Ok(Answer(ReportAccepted { next: app.with_credentials(next.into_iter().collect()).await.pop() }))
 }
 
 /// Reports the failure of a task. Answered like `complete`; the next task may be a retry of the same one.
@@ -128,10 +129,9 @@ pub(crate) async fn fail(
 ) -> Result<Answer<ReportAccepted>, ApiProblem> {
     let (report, outcome) = fail.into_parts();
     let worker_key = parse_worker_key(&allowed.identity, &report.worker)?;
-    let accepted = app.dispatcher.report(&worker_key, &report, outcome).await;
-    accepted
-        .map(|next| Answer(ReportAccepted { next }))
-        .map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
+    let reported = app.dispatcher.report(&worker_key, &report, outcome).await;
+    let next = reported.map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))?;
+    Ok(Answer(ReportAccepted { next: app.with_credentials(next.into_iter().collect()).await.pop() }))
 }
 
 /// Deregisters a worker. Its jobs go to others immediately.

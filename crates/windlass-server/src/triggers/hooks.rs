@@ -25,6 +25,7 @@ use super::{TriggerLogEntry, TriggerLogOutcome, delivery_prefix, existing_run, i
 use crate::api::extract::{self, path_parameter};
 use crate::auth::{AccessRule, Authorization, Peer, TokenIdentity, TokenScope, gate, identify};
 use crate::catalog::Definition;
+use crate::credentials::ServerCredentials;
 use crate::problem::codes;
 use crate::rate::{address_block, rate_limited};
 use crate::{ApiProblem, App};
@@ -68,9 +69,12 @@ fn is_reply_header(name: &HeaderName) -> bool {
 
 /// Returns the reason why a trigger with a secret cannot verify deliveries. It names nothing, since readers without
 /// admin permission may see it.
-pub(crate) fn missing_secret_reason(settings: &StoredTriggerSettings) -> Option<String> {
+pub(crate) fn missing_secret_reason(
+    credentials: &ServerCredentials,
+    settings: &StoredTriggerSettings,
+) -> Option<String> {
     let reference = settings.secret.as_deref()?;
-    let unavailable = settings::resolve_secret(reference).err()?;
+    let unavailable = settings::resolve_secret(credentials, reference).err()?;
     Some(format!("its secret is unavailable: {}; every delivery is rejected (503)", unavailable.reason(reference)))
 }
 
@@ -80,7 +84,8 @@ pub fn log_missing_secrets(app: &App) -> Result<(), ApiProblem> {
         for (trigger, kind) in definition.triggers.iter().filter(|(_, kind)| is_called(kind)) {
             let settings: StoredTriggerSettings =
                 settings::read(&*app.store, settings::TRIGGER, &definition.name, trigger)?;
-            if let Some(reason) = missing_secret_reason(&settings).filter(|_| definition.enabled && settings.enabled) {
+            let missing = missing_secret_reason(&app.credentials, &settings);
+            if let Some(reason) = missing.filter(|_| definition.enabled && settings.enabled) {
                 TriggerLogEntry {
                     definition: definition.name.to_string(),
                     trigger: trigger.to_string(),
@@ -220,7 +225,7 @@ fn verify_signature(
         return Err(unsigned());
     }
     // The caller may be anyone, so the response does not contain the administrator's settings.
-    let secret = settings::resolve_secret(reference).map_err(|_| {
+    let secret = settings::resolve_secret(&app.credentials, reference).map_err(|_| {
         let problem =
             ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the trigger's secret is unavailable");
         problem.hint("an administrator must set its variable, or set another secret for the trigger")

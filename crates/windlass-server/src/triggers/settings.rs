@@ -4,11 +4,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use windlass_runtime::real_now;
 use windlass_store::{RecordChange, RecordRow, Store, StoreError, StoreErrorKind};
-use windlass_tools::auth_variable;
 use windlass_value::{Timestamp, Value};
 
 use super::CatchUp;
 use super::signature::SignatureScheme;
+use crate::credentials::ServerCredentials;
 
 /// Record kinds.
 pub(crate) const TRIGGER: &str = "trigger";
@@ -258,12 +258,12 @@ impl SecretUnavailable {
 }
 
 /// Resolves a secret reference to its current value.
-pub(crate) fn resolve_secret(reference: &str) -> Result<String, SecretUnavailable> {
-    let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty()).ok_or(SecretUnavailable::Unset);
+pub(crate) fn resolve_secret(credentials: &ServerCredentials, reference: &str) -> Result<String, SecretUnavailable> {
     if let Some(name) = reference.strip_prefix("env:") {
-        return set(name);
+        return std::env::var(name).ok().filter(|text| !text.is_empty()).ok_or(SecretUnavailable::Unset);
     }
-    let text = set(&auth_variable(reference))?;
+    let unopened = SecretUnavailable::Invalid("the credential with this alias cannot be opened");
+    let text = credentials.text(reference).map_err(|_| unopened)?.ok_or(SecretUnavailable::Unset)?;
     if !text.trim_start().starts_with('{') {
         return Ok(text);
     }

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::TaskOutcome;
 use windlass_runtime::{EventPublisher, RemoteLease, TaskLog, ToolCall, real_now};
-use windlass_tools::Redactor;
+use windlass_tools::KnownSecrets;
 use windlass_value::Timestamp;
 
 use super::queue::{JobId, JobQueues, QueueKey, QueuePosition};
@@ -36,7 +36,7 @@ pub struct Dispatcher {
     /// Until then, workers from before the server's start may report the jobs they still have.
     pub(super) rejoin_until: Instant,
     /// Secrets to redact from workers' reports.
-    pub(super) redaction: Redactor,
+    pub(super) known_secrets: KnownSecrets,
 }
 
 #[derive(Default)]
@@ -111,13 +111,13 @@ impl Dispatcher {
     /// Creates a dispatcher. It exists before the engine, whose remote tools queue their jobs in it.
     pub fn new(lease: Duration) -> Dispatcher {
         let rejoin_until = Instant::now() + lease / HEARTBEATS_PER_LEASE * 2;
-        Dispatcher { state: Mutex::default(), lease, rejoin_until, redaction: Redactor::default() }
+        Dispatcher { state: Mutex::default(), lease, rejoin_until, known_secrets: KnownSecrets::default() }
     }
 
     /// Redacts these secrets from everything that workers report.
     #[must_use]
-    pub fn with_redaction(self, redaction: Redactor) -> Dispatcher {
-        Dispatcher { redaction, ..self }
+    pub fn with_redaction(self, known_secrets: KnownSecrets) -> Dispatcher {
+        Dispatcher { known_secrets, ..self }
     }
 
     pub(crate) fn lease_ms(&self) -> u64 {
@@ -243,6 +243,8 @@ impl Dispatcher {
             timeout_ms: call.timeout.map(|timeout| timeout.0 / 1_000),
             definition: call.definition.name.clone(),
             labels: call.definition.labels.clone(),
+            // Read when a worker gets the job, which may be long after now.
+            credentials: BTreeMap::new(),
             is_continuation: call.is_continuation,
             at: call.at,
             resumed: call.resumed,

@@ -25,7 +25,7 @@ pub(crate) use protocol::is_engine_event;
 pub(crate) use registry::WorkerKey;
 pub use remote::with_remote_workers;
 pub use wire::{
-    CompleteRequest, DeregisterRequest, FailRequest, HeartbeatRequest, HeartbeatResponse, Labels, LeaseInfo, LeaseRef,
-    LeaseRequest, LeaseResponse, LeasedJob, LogReport, LogReportLine, ProgressReport, QueueInfo, ReportAccepted,
-    ReportOrigin, WorkerFailure, WorkerInfo, WorkerList, WorkerState,
+    CompleteRequest, DeregisterRequest, FailRequest, HeartbeatRequest, HeartbeatResponse, JobCredential, Labels,
+    LeaseInfo, LeaseRef, LeaseRequest, LeaseResponse, LeasedJob, LogReport, LogReportLine, ProgressReport, QueueInfo,
+    ReportAccepted, ReportOrigin, WorkerFailure, WorkerInfo, WorkerList, WorkerState,
 };

@@ -150,7 +150,7 @@ impl Dispatcher {
 
     /// Publishes an event of a running task. It counts as a heartbeat.
     pub(crate) fn progress(&self, worker_key: &WorkerKey, progress: &ProgressReport) -> Result<(), ReportRejection> {
-        let data = self.redaction.redact_value(&progress.data);
+        let data = self.known_secrets.redactor().redact_value(&progress.data);
         let id = JobId { run: progress.run.clone(), job: progress.job };
         self.with_leased_job(worker_key, &id, progress.lease_epoch, |entry| match progress.r#type.as_deref() {
             None => entry.publish.progress(data),
@@ -163,8 +163,9 @@ impl Dispatcher {
         let id = JobId { run: report.run.clone(), job: report.job };
         let log = self.with_leased_job(worker_key, &id, report.lease_epoch, |entry| entry.log.clone())?;
         log.count_lost(report.lost);
+        let redaction = self.known_secrets.redactor();
         for line in &report.lines {
-            log.write(line.stream(), &self.redaction.redact_text(&line.text));
+            log.write(line.stream(), &redaction.redact_text(&line.text));
         }
         Ok(())
     }
@@ -248,22 +249,23 @@ impl Dispatcher {
 
     /// Redacts this server's secrets from an outcome. The worker has redacted its own.
     fn redact_outcome(&self, mut outcome: TaskOutcome) -> TaskOutcome {
-        if self.redaction.is_empty() {
+        let redaction = self.known_secrets.redactor();
+        if redaction.is_empty() {
             return outcome;
         }
         let (mut side_outputs, mut suspension) = (outcome.side_outputs.take(), outcome.suspension.take());
         for sent in side_outputs.iter_mut().flat_map(|outputs| &mut outputs.sends) {
-            sent.payload = self.redaction.redact_value(&sent.payload);
+            sent.payload = redaction.redact_value(&sent.payload);
         }
         for change in side_outputs.iter_mut().flat_map(|outputs| &mut outputs.state_changes) {
-            change.value = self.redaction.redact_value(&change.value);
+            change.value = redaction.redact_value(&change.value);
         }
         if let Some(SuspendedOn::Checkpoint(value) | SuspendedOn::Child { input: value, .. }) =
             suspension.as_mut().map(|suspension| &mut suspension.waits_for)
         {
-            *value = self.redaction.redact_value(value);
+            *value = redaction.redact_value(value);
         }
-        TaskOutcome { side_outputs, suspension, ..self.redaction.redact_outcome(outcome) }
+        TaskOutcome { side_outputs, suspension, ..redaction.redact_outcome(outcome) }
     }
 
     /// Removes a worker that deregisters: its jobs go to others immediately.

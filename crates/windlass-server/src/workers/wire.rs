@@ -58,6 +58,10 @@ pub struct LeasedJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub sealed_by: Option<Arc<str>>,
+    /// The stored credentials that the task refers to, by name. They are for this task only, and must not be stored or
+    /// shown. Those that the worker has itself come first.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub credentials: BTreeMap<String, JobCredential>,
     /// The input is the one that the tool itself returned as `next_call`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_continuation: bool,
@@ -73,6 +77,26 @@ pub struct LeasedJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub previous_attempts: Option<Arc<PreviousAttempts>>,
+}
+
+/// A stored credential that a task refers to: its value, or the reason why it cannot be opened.
+#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobCredential {
+    /// A text, a URL, or a JSON object as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The reason why there is no value, as a part of a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// Advice on how to solve the problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl std::fmt::Debug for JobCredential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("JobCredential(***)")
+    }
 }
 
 /// A request for jobs.

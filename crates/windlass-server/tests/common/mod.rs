@@ -204,6 +204,7 @@ impl World {
             options,
             compiler: Arc::new(LoomCompiler),
             keys: TokenIndex::with_token(Some(TOKEN.to_owned())),
+            credentials: Default::default(),
             audit: Default::default(),
             dispatcher: Default::default(),
             metrics: Default::default(),

@@ -139,6 +139,7 @@ pub(crate) fn app(store: &Arc<dyn Store>, directory: &std::path::Path, options: 
         compiler: Arc::new(NoDialect),
         definitions: Default::default(),
         keys: TokenIndex::open(store.clone()).unwrap(),
+        credentials: Default::default(),
         audit: AuditLog::open(directory).unwrap(),
         dispatcher: Default::default(),
         metrics: Default::default(),

@@ -94,6 +94,7 @@ fn with_keys(store: Arc<MemoryStore>, commit_hook: Option<CommitHook>, lease: Du
         compiler: Arc::new(NoCompiler),
         definitions: Default::default(),
         keys,
+        credentials: Default::default(),
         audit: Default::default(),
         dispatcher,
         metrics: Default::default(),

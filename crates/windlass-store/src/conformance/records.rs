@@ -16,7 +16,9 @@ fn read(store: &Arc<dyn Store>, kind: &str, key: &str) -> RecordRow {
 }
 
 fn keys(store: &Arc<dyn Store>, kind: &str, after: &str, limit: u32) -> Vec<String> {
-    store.records(kind, after, limit).expect("read").into_iter().map(|row| row.key).collect()
+    let keys: Vec<String> = store.records(kind, after, limit).expect("read").into_iter().map(|row| row.key).collect();
+    assert_eq!(store.record_keys(kind, after, limit).expect("read"), keys);
+    keys
 }
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {

@@ -20,6 +20,14 @@ impl StoreRecords for MemoryStore {
         })?
     }
 
+    fn record_keys(&self, kind: &str, after_key: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        self.read_image(|image| {
+            let rows = image.records.range((kind.to_owned(), after_key.to_owned())..);
+            let keys = rows.take_while(|((of, _), _)| of == kind).map(|((_, key), _)| key);
+            keys.filter(|key| *key != after_key).take(limit as usize).cloned().collect()
+        })
+    }
+
     fn change_records(&self, changes: Vec<RecordChange>) -> Result<bool, StoreError> {
         self.write(|image| {
             let before = image.records.clone();

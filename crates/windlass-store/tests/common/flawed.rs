@@ -289,6 +289,10 @@ impl StoreRecords for FlawedStore {
         self.inner.records(kind, after_key, limit)
     }
 
+    fn record_keys(&self, kind: &str, after_key: &str, limit: u32) -> StoreResult<Vec<String>> {
+        self.inner.record_keys(kind, after_key, limit)
+    }
+
     fn change_records(&self, mut changes: Vec<RecordChange>) -> StoreResult<bool> {
         self.remember();
         match self.flaw {

@@ -3,6 +3,7 @@ use windlass_value::{Duration, parse_json, to_json};
 
 use super::*;
 use crate::credentials::NamedCredentials;
+use crate::secret::Secret;
 
 const SECRET: &str = "canary-7f3a/b+c";
 
@@ -15,7 +16,7 @@ fn boundary(configured: &[Secret]) -> SecretBoundary {
         "WINDLASS_AUTH_API" => Some(format!(r#"{{"token": "{SECRET}", "user": "ann"}}"#)),
         _ => None,
     });
-    SecretBoundary::new(seals(), Arc::new(credentials), configured)
+    SecretBoundary::new(seals(), Arc::new(credentials), KnownSecrets::new(configured))
 }
 
 /// Returns the input that the tool sees, the outcome of a tool that repeats its input everywhere, and its event.
@@ -203,7 +204,11 @@ async fn call_remotely(input: &str, key: Option<[u8; 32]>) -> (Option<Arc<str>>,
         *seen_by_tool.lock().unwrap() = to_json(&call.input);
         async move { TaskOutcome::success(Value::Null) }
     });
-    let theirs = SecretBoundary::new(SecretSealer::new(move || key), boundary(&[]).0.credentials.clone(), []);
+    let theirs = SecretBoundary::new(
+        SecretSealer::new(move || key),
+        boundary(&[]).0.credentials.clone(),
+        KnownSecrets::default(),
+    );
     let outcome = theirs.wrap(tools).get("t").unwrap().call(handed).await;
     let saw = saw.lock().unwrap().clone();
     (sealed_by, saw, outcome)
@@ -224,4 +229,32 @@ async fn a_worker_without_the_seal_key_fails_and_does_not_call_the_tool() {
         let (mark, saw, _) = call_remotely(&foreign, key).await;
         assert_eq!((mark, saw), (None, format!("\"{foreign}\"")));
     }
+}
+
+/// A stored credential is learned while the call runs, and may be repeated by the same call.
+#[tokio::test]
+async fn secrets_that_are_learned_during_a_call_are_redacted_from_its_outcome() {
+    let boundary = boundary(&[]);
+    let known = boundary.known_secrets().clone();
+    let tools = Tools::new().with_fn("t", move |call| {
+        known.learn("shop", vec![Secret::new("learned-secret")]);
+        call.publish.send("note", Value::from("learned-secret"));
+        async move { TaskOutcome::success(Value::from("it is learned-secret")) }
+    });
+    let mut call = ToolCall::for_test(Value::Null);
+    let (publish, mut events) = EventPublisher::channel();
+    call.publish = publish;
+    let outcome = boundary.wrap(tools).get("t").unwrap().call(call).await;
+    assert_eq!(outcome.output, Value::from("it is ***"));
+    assert!(!format!("{:?}", events.recv().await).contains("learned"));
+}
+
+#[test]
+fn credentials_are_named_by_references_of_the_own_run_tree_only() {
+    let boundary = boundary(&[]);
+    let [own, other] = ["run", "other"].map(|tree| seals().seal(tree, "api", "token").unwrap());
+    let names =
+        |text: String| boundary.credential_names("t", &Value::from(text), "run").into_iter().collect::<Vec<_>>();
+    assert_eq!(names(format!("Bearer {own}")), ["api"]);
+    assert!(names(other).is_empty());
 }
