@@ -6,14 +6,16 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use windlass_core::state::{ApprovalForm, Phase};
 use windlass_core::{Command, EffectKey, Limits, State, Status, TaskOutcome, Tick, TickKind, TickOutput};
-use windlass_store::{BatchVerdict, GroupWriter, InboxRow, NewRun, RunBatch, RunStatus, StatusChange, Store, WaitRow};
+use windlass_store::{
+    BatchVerdict, GroupWriter, InboxRow, LogBatch, NewRun, RunBatch, RunStatus, StatusChange, Store, WaitRow,
+};
 use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
 use crate::RuntimeError;
 use crate::adapter::NextInput;
 use crate::codec;
 use crate::report::FinalReport;
-use crate::task_log::LogWriter;
+use crate::task_log::{LogWriter, LogsInFlight};
 
 /// The maximum number of messages taken from the inbox in one batch.
 const INBOX_BATCH_SIZE: u32 = 256;
@@ -231,15 +233,24 @@ impl RunOutbox {
         Some(InboxRow { run: parent.clone(), request_id, body: codec::encode(&tick), at })
     }
 
+    /// Takes the run's log lines, which are committed with the results of their tasks: a reader that sees a result, or
+    /// the end of the run, finds the lines.
+    async fn take_log_lines(&self) -> Option<LogBatch> {
+        match self.options.logs.take(&self.options.run) {
+            Ok(lines) => lines,
+            Err(LogsInFlight) => {
+                let logs = self.options.logs.clone();
+                let _ = tokio::task::spawn_blocking(move || logs.flush()).await;
+                None
+            }
+        }
+    }
+
     pub(crate) async fn commit(&mut self, batch: RunBatch) -> Result<(), RuntimeError> {
         let ticks = batch.record.as_ref().map_or(0, |record| u64::from(record.ticks));
         let creates = batch.create.is_some();
         let last = batch.release || batch.status.as_ref().is_some_and(|change| change.status.is_final());
-        if last && self.options.logs.has_pending() {
-            // A reader that sees the end of the run finds all of its log lines.
-            let logs = self.options.logs.clone();
-            let _ = tokio::task::spawn_blocking(move || logs.flush()).await;
-        }
+        let batch = RunBatch { logs: self.take_log_lines().await, ..batch };
         let (sender, receiver) = oneshot::channel();
         // A closed receiver means that the loop was dropped and needs no answer.
         let reply = Box::new(move |verdict| drop(sender.send(verdict)));
