@@ -14,11 +14,16 @@ const STDIN: &str = "<stdin>";
 
 /// Reads the definition's text. An unreadable file is a usage error, not a problem of the definition.
 pub(crate) fn read(path: &Path, limits: &Limits) -> Result<SourceText, CliFailure> {
+    read_as("definition", path, limits)
+}
+
+/// Reads the text of a file of any kind, in the same way.
+pub(crate) fn read_as(kind: &str, path: &Path, limits: &Limits) -> Result<SourceText, CliFailure> {
     let name = if is_stdin(path) { STDIN.to_owned() } else { path.display().to_string() };
     // One byte more than allowed is enough for the parser to report that the definition is too large.
     let max_bytes = limits.max_definition_bytes as u64 + 1;
     let failed = |error: std::io::Error| {
-        CliFailure::usage(format!("could not read the definition: {error}")).code(codes::UNREADABLE).location(&name)
+        CliFailure::usage(format!("could not read the {kind}: {error}")).code(codes::UNREADABLE).location(&name)
     };
     let mut bytes = Vec::new();
     match is_stdin(path) {
@@ -27,7 +32,7 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<SourceText, CliFailur
             // Opening a pipe waits for a writer, and a device may never end. Reading a folder reports an error itself.
             let about = std::fs::metadata(path).map_err(failed)?;
             if !about.is_file() && !about.is_dir() {
-                let failure = CliFailure::usage("could not read the definition: it is not a regular file")
+                let failure = CliFailure::usage(format!("could not read the {kind}: it is not a regular file"))
                     .code(codes::UNREADABLE)
                     .location(&name);
                 return Err(failure.hint("`-` reads it from standard input"));
@@ -43,7 +48,7 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<SourceText, CliFailur
         Err(error) if is_truncated => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
-            return Err(CliFailure::usage(format!("the definition is not UTF-8 text: byte {at} begins no character"))
+            return Err(CliFailure::usage(format!("the {kind} is not UTF-8 text: byte {at} begins no character"))
                 .code(codes::UNREADABLE)
                 .location(&name)
                 .hint("save it as UTF-8"));

@@ -85,7 +85,6 @@ pub(crate) fn context(settings: &CliSettings, agents: windlass_zenflow::ZenflowO
     let loom = windlass_loom::LoomOptions {
         tools: ["http", "model", "noop"].map(str::to_owned).to_vec(),
         activities: settings.activities.iter().map(loom_activity).collect(),
-        mocked_actions: settings.mocks.as_ref().map(|mocks| mocks.step_names()).unwrap_or_default(),
         ..Default::default()
     };
     let tools: Vec<String> = crate::tools::names().into_iter().map(str::to_owned).collect();
@@ -94,6 +93,7 @@ pub(crate) fn context(settings: &CliSettings, agents: windlass_zenflow::ZenflowO
     let noetl = windlass_noetl::NoetlOptions { tools: tools.clone(), aliases, registered, ..Default::default() };
     CompileContext {
         limits: settings.limits.clone(),
+        mocked_steps: settings.mocks.as_ref().map(|mocks| mocks.step_names()).unwrap_or_default(),
         tools,
         options: DialectOptions::default().with(loom).with(noetl).with(agents),
         ..CompileContext::default()

@@ -8,6 +8,9 @@ use windlass_runtime::RuntimeError;
 use windlass_store::{StoreError, StoreErrorKind};
 use windlass_syntax::{DiagnosticReport, Severity};
 
+use crate::args::GlobalArgs;
+use crate::hints;
+
 /// The documented exit codes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CliExit {
@@ -134,6 +137,13 @@ impl CliFailure {
     #[must_use]
     pub(crate) fn problems(mut self, problems: &[DiagnosticReport]) -> CliFailure {
         self.problems = serde_json::to_value(problems).ok().map(Box::new);
+        self
+    }
+
+    /// Adds the options in use to the commands in the hint: the store or the server, and what a run needs again.
+    #[must_use]
+    pub(crate) fn complete_commands(mut self, global: &GlobalArgs) -> CliFailure {
+        self.hint = self.hint.map(|hint| hints::complete_commands(global, &hint));
         self
     }
 

@@ -56,6 +56,7 @@ pub(crate) fn engine(
         commit_here: true,
         commit_hook: commit_hook(testing)?,
         log_limits: TaskLogLimits::from_limits(&settings.process_limits),
+        mock_file: settings.mocks.as_ref().map(|mocks| mocks.file_path()),
         ..EngineOptions::default()
     };
     Ok(RuntimeEngine::new(store.clone(), options)?)

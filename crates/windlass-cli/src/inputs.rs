@@ -44,7 +44,7 @@ pub(crate) fn gather(
         let set = parse_assignments(&args.set, parameters, whole.as_ref().and_then(Value::as_map))?;
         merge(&mut whole, Value::map(set))?;
     }
-    let mocked = || settings.mocks.as_ref().and_then(|mocks| mocks.input().cloned());
+    let mocked = || settings.mocks.as_ref().and_then(|mocks| mocks.input());
     Ok(whole.or_else(mocked).unwrap_or_else(|| Value::map(Map::new())))
 }
 

@@ -4,6 +4,7 @@
 //! - `args`: command-line arguments; `commands`: one file per command; `failure`: errors of the command line
 //! - `config`: settings and limits from file and environment; `credentials`: their sources and their order
 //! - `runs`: where runs live, in a store or on a server
+//! - `hints`: the commands that hints name, with the options in use
 //! - `stores`: opening a store, finding a run; `trust`: whether a run has the server's rules
 //! - `dialects`, `definition`, `project`, `inputs`, `agent_options`, `tools`, `agents`: the parts of a run
 //! - `mocks`: a mock file in place of tools; `mock_stubs`: a mock file for a definition
@@ -28,6 +29,7 @@ mod dialects;
 mod durations;
 mod failure;
 mod follow;
+mod hints;
 mod host;
 mod image;
 mod init;
@@ -64,10 +66,12 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return report_usage_error(&error),
     };
-    let json = parsed.global.json;
+    let global = parsed.global.clone();
+    let json = global.json;
     match commands::run(parsed) {
         Ok(exit) => exit.into(),
         Err(failure) => {
+            let failure = failure.complete_commands(&global);
             failure.show();
             if let Some(value) = failure.to_value().filter(|_| json) {
                 // The error was already printed on stderr.

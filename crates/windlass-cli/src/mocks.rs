@@ -1,7 +1,7 @@
 //! `--static FILE`: a mock file answers calls of steps before a tool is called.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use windlass_agents::{AGENT_FILES, AGENT_MODEL, AGENT_TOOL};
 use windlass_core::{ErrorInfo, TaskOutcome};
@@ -25,17 +25,30 @@ const MOCKED_MODEL: &str = "mocked";
 /// A mock file in use.
 #[derive(Clone)]
 pub(crate) struct ActiveMocks {
-    steps: Arc<StepMocks>,
+    /// The whole path of the file.
+    path: Arc<str>,
+    /// The rules in use. Clones share them.
+    loaded: Arc<RwLock<LoadedMocks>>,
     /// Answers the questions of `ai` actions, if the file has rules for a model.
     model: Option<Arc<MockService>>,
     /// Delays are skipped with virtual time.
     skips_delays: bool,
 }
 
+struct LoadedMocks {
+    /// The text of the file, as it was read last.
+    text: Arc<str>,
+    /// The rules of its last valid version.
+    steps: Arc<StepMocks>,
+}
+
 /// Reads a mock file. Problems are printed with their source lines.
 pub(crate) fn read(path: &Path, settings: &CliSettings, paint: Paint) -> Result<MockFile, CliFailure> {
-    let source = definition::read(path, &settings.limits)?;
-    parse(&source, paint)
+    parse(&read_source(path, settings)?, paint)
+}
+
+fn read_source(path: &Path, settings: &CliSettings) -> Result<SourceText, CliFailure> {
+    definition::read_as("mock file", path, &settings.limits)
 }
 
 pub(crate) fn parse(source: &SourceText, paint: Paint) -> Result<MockFile, CliFailure> {
@@ -57,12 +70,15 @@ pub(crate) fn apply(
     paint: Paint,
 ) -> Result<CliSettings, CliFailure> {
     let Some(path) = &args.static_file else { return Ok(settings) };
-    let file = read(path, &settings, paint)?;
+    let source = read_source(path, &settings)?;
+    let file = parse(&source, paint)?;
     let model = match file.has_model() {
         true => Some(replace_models(&mut settings, &file, path)?),
         false => None,
     };
-    settings.mocks = Some(ActiveMocks { steps: Arc::new(StepMocks::new(file)), model, skips_delays });
+    let path = path.canonicalize().unwrap_or_else(|_| path.clone()).display().to_string().into();
+    let loaded = LoadedMocks { text: source.text.clone(), steps: Arc::new(StepMocks::new(file)) };
+    settings.mocks = Some(ActiveMocks { path, loaded: Arc::new(RwLock::new(loaded)), model, skips_delays });
     Ok(settings)
 }
 
@@ -79,19 +95,50 @@ fn replace_models(settings: &mut CliSettings, file: &MockFile, path: &Path) -> R
 }
 
 impl ActiveMocks {
+    /// Returns the whole path of the file.
+    pub(crate) fn file_path(&self) -> Arc<str> {
+        self.path.clone()
+    }
+
     /// Returns the input for a run that gets none otherwise.
-    pub(crate) fn input(&self) -> Option<&Value> {
-        self.steps.file().input()
+    pub(crate) fn input(&self) -> Option<Value> {
+        self.steps().file().input().cloned()
+    }
+
+    fn steps(&self) -> Arc<StepMocks> {
+        self.loaded.read().unwrap_or_else(PoisonError::into_inner).steps.clone()
+    }
+
+    /// Reads the file again, if it was changed, and returns what to tell about it. The rules of a file with problems
+    /// do not replace those in use.
+    pub(crate) fn reload(&self, settings: &CliSettings, paint: Paint) -> Option<String> {
+        let path = &*self.path;
+        let source = match read_source(Path::new(path), settings) {
+            Ok(source) => source,
+            Err(failure) => return Some(format!("{path}: {}; its rules stay in use", failure.message())),
+        };
+        let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
+        if *loaded.text == *source.text {
+            return None;
+        }
+        loaded.text = source.text.clone();
+        let Ok(file) = parse(&source, paint) else { return Some(format!("{path}: its earlier rules stay in use")) };
+        loaded.steps = Arc::new(StepMocks::new(file.clone()));
+        let has_new_model = file.has_model() && self.model.is_none();
+        self.model.iter().for_each(|model| model.replace(file.clone()));
+        let models = if has_new_model { "; those for models apply after a restart" } else { "" };
+        Some(format!("{path}: {} rule(s) loaded{models}", file.rule_count()))
     }
 
     /// Returns the names of steps that have a rule: they need no tool that exists.
     pub(crate) fn step_names(&self) -> Vec<String> {
-        self.steps.file().step_names()
+        self.steps().file().step_names()
     }
 
     /// Describes the file, for a note at the start.
     pub(crate) fn describe(&self) -> String {
-        let file = self.steps.file();
+        let steps = self.steps();
+        let file = steps.file();
         let format = match file.format() {
             MockFileFormat::Rules => "",
             MockFileFormat::StaticResults => ", from the static results of a definition",
@@ -127,9 +174,10 @@ impl Tool for MockedTool {
         if [AGENT_MODEL.name, AGENT_FILES.name].contains(&&*call.tool) || call.is_continuation {
             return self.inner.call(call);
         }
-        match self.mocks.steps.answer(&mockable_call(&call)) {
+        let steps = self.mocks.steps();
+        match steps.answer(&mockable_call(&call)) {
             Some(answer) => self.respond(call, answer),
-            None if self.mocks.steps.is_strict() => {
+            None if steps.is_strict() => {
                 let outcome = TaskOutcome::failure(unmatched(&call));
                 Box::pin(async move { outcome })
             }
@@ -138,7 +186,7 @@ impl Tool for MockedTool {
     }
 
     fn runs_remotely(&self, call: &ToolCall) -> bool {
-        self.mocks.steps.would_call(&mockable_call(call)) && self.inner.runs_remotely(call)
+        self.mocks.steps().would_call(&mockable_call(call)) && self.inner.runs_remotely(call)
     }
 }
 
@@ -191,6 +239,7 @@ fn tool_output(call: &ToolCall, output: Value) -> Value {
 fn mockable_call(call: &ToolCall) -> MockableCall<'_> {
     let own = call.input.get("tool").and_then(Value::as_str).filter(|_| &*call.tool == AGENT_TOOL.name);
     MockableCall {
+        run: &call.run,
         definition: &call.definition.name,
         path: &call.path,
         tool: own.unwrap_or(&call.tool),

@@ -183,10 +183,15 @@ impl Reader<'_> {
             }
             let searched = candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
             let near = from.and_then(|from| near_file(name, from)).map(|near| format!("did you mean `{near}`?"));
-            let hint = match (near, searched.is_empty()) {
-                (Some(near), _) => near,
-                (None, false) => format!("put it beside this file; searched: {searched}"),
-                (None, true) => "a definition from standard input has no files beside it".to_owned(),
+            let hint = match (near, searched.is_empty(), from) {
+                (_, true, Some(_)) => {
+                    "a path cannot lead out of the folder of this file, nor to a hidden file: put the \
+                                       called file beside it"
+                        .to_owned()
+                }
+                (Some(near), ..) => near,
+                (None, false, _) => format!("put it beside this file; searched: {searched}"),
+                (None, true, None) => "a definition from standard input has no files beside it".to_owned(),
             };
             return Err(problem(format!("there is no workflow `{name}`"), hint));
         };

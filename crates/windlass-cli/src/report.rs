@@ -6,6 +6,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, LoopEndReason, LoopSummary, Status};
 use windlass_dialect::{ReportDetail, ReportEntry, ReportSection};
 use windlass_errors::for_run_error;
+use windlass_runtime::adapters::CHILD_FACT;
 use windlass_runtime::inspect::{
     LoopDetailsByStep, StoredEvents, defined_max_iterations, loop_details, source_span, with_run_hint,
 };
@@ -17,9 +18,9 @@ use crate::args::GlobalArgs;
 use crate::dialects::registry;
 use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
-use crate::stores;
 use crate::text;
 use crate::warnings;
+use crate::{hints, stores};
 
 /// An ended run with its report.
 pub(crate) struct EndedRun<'a> {
@@ -157,7 +158,13 @@ impl<'a> EndedRun<'a> {
             let line = line_of(self.plan, &error.path).map(|line| format!(", line {line} of the definition"));
             lines.push(format!("  where: {}{}", error.path, line.unwrap_or_default()));
         }
-        lines.extend(error.hint.as_ref().map(|hint| format!("  hint: {hint}")));
+        if let Some((child, path)) = child_location(error) {
+            let look = stores::command(global, &format!("status {child}"));
+            let place = if path.is_empty() { String::new() } else { format!(" at {path}") };
+            lines.push(format!("  in its child run {child}{place}: {look}"));
+        }
+        let hint = error.hint.as_ref().map(|hint| hints::complete_commands(global, hint));
+        lines.extend(hint.map(|hint| format!("  hint: {hint}")));
         lines.push(format!("  details: windlass explain {code}"));
         lines.push(match self.ephemeral {
             true => "  next: run it without --ephemeral, then `windlass events last` shows what happened".to_owned(),
@@ -179,6 +186,12 @@ impl<'a> EndedRun<'a> {
         let restart = stores::command(global, &format!("restart {} --from {from}", self.run));
         format!("  restart from there: {restart}")
     }
+}
+
+/// Returns the child run in which an error happened, and the path in it.
+fn child_location(error: &ErrorInfo) -> Option<(&str, &str)> {
+    let child = error.facts.get(CHILD_FACT)?;
+    Some((child.get("run")?.as_str()?, child.get("path")?.as_str()?))
 }
 
 fn line_of(plan: &Plan, path: &str) -> Option<usize> {

@@ -3,17 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreScan};
+use windlass_store::{RunFilter, RunRow, Store, StoreScan};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_syntax::nearest;
 
 use crate::args::GlobalArgs;
 use crate::dialects::registry;
 use crate::failure::{CliFailure, codes};
-use crate::tools::variable;
-use crate::trust;
+pub(crate) use crate::hints::{command, resume_hint, shell_quote};
 
-const DEFAULT_DIRECTORY: &str = ".windlass";
+/// The folder of a store that is not named.
+pub(crate) const DEFAULT_DIRECTORY: &str = ".windlass";
 
 /// Runs read per query during a search.
 const PAGE_ROWS: u32 = 500;
@@ -142,21 +142,6 @@ pub(crate) fn each_run_before(
     }
 }
 
-/// Formats a command line for the same store or server, ready to be pasted. What the environment says also applies to
-/// the next command.
-pub(crate) fn command(global: &GlobalArgs, arguments: &str) -> String {
-    let mut options = String::new();
-    if let Some(server) = global.server.as_ref().filter(|server| variable("WINDLASS_SERVER").as_ref() != Some(server)) {
-        options.push_str(&format!("--server {} ", shell_quote(server)));
-        let file = global.token_file.as_ref().map(|file| file.to_string_lossy());
-        options.extend(file.map(|file| format!("--token-file {} ", shell_quote(&file))));
-        options.push_str(if global.insecure { "--insecure " } else { "" });
-    } else if let Some(path) = global.store.as_ref().filter(|_| is_store_given(global)) {
-        options.push_str(&format!("--store {} ", shell_quote(&path.to_string_lossy())));
-    }
-    format!("windlass {options}{arguments}")
-}
-
 /// Returns the address of the running server that would take over an unowned run.
 pub(crate) fn server_address(global: &GlobalArgs, row: &RunRow) -> Option<String> {
     // The steps of a Rust program exist only in that program.
@@ -165,30 +150,4 @@ pub(crate) fn server_address(global: &GlobalArgs, row: &RunRow) -> Option<String
         .has_sources()
         .then(|| crate::service::serving_address(&directory(global)))
         .flatten()
-}
-
-/// Returns how to resume an unowned run. A run of a server continues in a server; if one is running, `resume` asks
-/// it.
-pub(crate) fn resume_hint(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<String, CliFailure> {
-    let resume = command(global, &format!("resume {}", row.run));
-    if !registry().get_or_rust(&row.dialect).has_sources() {
-        return Ok("start the program that has its steps".to_owned());
-    }
-    if server_address(global, row).is_some() || !trust::is_server_run(store, row)? {
-        return Ok(resume);
-    }
-    let serve = command(global, "serve");
-    Ok(match row.status {
-        RunStatus::Paused | RunStatus::Quarantined => format!("{serve}, then {resume}"),
-        _ => serve,
-    })
-}
-
-pub(crate) fn shell_quote(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@%,~".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }

@@ -7,7 +7,7 @@ use windlass_store::{RunRow, RunStatus, Store};
 
 use crate::args::GlobalArgs;
 use crate::failure::CliFailure;
-use crate::stores;
+use crate::{hints, stores};
 
 /// Returns whether a run, or one that it derives from by calls, restarts and retries, is of a definition registered
 /// with a server.
@@ -35,7 +35,7 @@ pub(crate) fn refusal(global: &GlobalArgs, row: &RunRow, operation: &str) -> Cli
     );
     let there = match operation == "resume" && !needs_explicit_resume(row) {
         true if stores::server_address(global, row).is_none() => {
-            format!("`{}` resumes it", stores::command(global, "serve"))
+            format!("`{}` resumes it", hints::server_command(global))
         }
         _ => server_call(global, row, operation),
     };
@@ -45,7 +45,7 @@ pub(crate) fn refusal(global: &GlobalArgs, row: &RunRow, operation: &str) -> Cli
 /// Returns how to make a server retry, restart or resume its run while none is running.
 fn server_call(global: &GlobalArgs, row: &RunRow, operation: &str) -> String {
     let again = format!("{operation} {}", row.run);
-    format!("start `{}`, then `{}`", stores::command(global, "serve"), stores::command(global, &again))
+    format!("start `{}`, then `{}`", hints::server_command(global), hints::command(global, &again))
 }
 
 /// Returns whether a server leaves the run alone until a client resumes it.

@@ -130,14 +130,19 @@ fn ended_runs_look_the_same_from_a_server() {
     }
     world.remote(&["status", "nothing"]).exits(3).has("WND-2610").has("on this server");
     world.remote(&["iterations", &done, "coun"]).exits(3).has("did you mean `count`?");
-    world.remote(&["retry", &done]).exits(3).has("WND-2624").has("windlass restart RUN --from PATH");
+    world
+        .remote(&["retry", &done])
+        .exits(3)
+        .has("WND-2624")
+        .has("to repeat a part of it: windlass ")
+        .has(" --from PATH");
     let retried = world.remote(&["retry", &failed, "--id", "again", "--quiet"]);
     retried.exits(1).has("run again").has("it retries");
     world.both(&["status", "again"]);
     let restart = ["restart", &done, "--from", "count[1]", "--set", "n=2", "--id", "fork", "--json", "--quiet"];
     let restarted = world.remote(&restart).exits(0).json();
     assert_eq!((&restarted["run"], &restarted["output"]["n"]), (&json!("fork"), &json!(3)), "{restarted}");
-    world.remote(&["restart", &done, "--from", "nowhere"]).exits(3).has("WND-2619").has("windlass events RUN");
+    world.remote(&["restart", &done, "--from", "nowhere"]).exits(3).has("WND-2619").has("` shows what has started");
 }
 
 #[test]
@@ -209,7 +214,7 @@ fn a_file_is_run_and_started_on_a_server() {
     started.exits(0).has("WND-1531");
     assert_eq!(started.out, "run new\n");
     as_starter(&["start", "mixd"]).exits(3).has("did you mean `mixed`?");
-    as_starter(&["start", "nothing"]).exits(3).has("windlass definitions list");
+    as_starter(&["start", "nothing"]).exits(3).has("definitions list` shows the definitions of the server");
     as_starter(&["start", "mixed@9"]).exits(3).has("WND-3003");
     world.remote(&["definitions", "list"]).exits(0).has("mixed  2        loom");
     assert_eq!(world.remote(&["definitions", "show", "mixed@1", "--source"]).exits(0).out.trim_end(), MIXED);

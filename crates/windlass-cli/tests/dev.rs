@@ -26,9 +26,13 @@ impl Drop for DevServer {
 
 impl DevServer {
     fn start(folder: &Path) -> DevServer {
+        DevServer::start_with(folder, &[])
+    }
+
+    fn start_with(folder: &Path, more: &[&str]) -> DevServer {
         let stderr = std::fs::File::create(folder.join(STDERR_FILE)).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-        command.args(["dev", "--json", "--port", "0", "--store"]).arg(folder.join(".windlass")).arg(folder);
+        command.args(["dev", "--json", "--port", "0", "--store"]).arg(folder.join(".windlass")).arg(folder).args(more);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("ours")).read_line(&mut line).expect("its first line");
@@ -180,6 +184,34 @@ fn a_file_that_is_broken_at_the_start_protects_its_name() {
     std::fs::write(path("a.json"), definition("named").replacen('{', r#"{"name": "named", "#, 1)).expect("written");
     dev.wait_for("named", Some((1, 0)));
     dev.wait_until("the problems of `a` are gone", || !dev.is_listed("a"));
+}
+
+/// The rules of a changed mock file answer the next call; a file with problems changes nothing.
+#[test]
+fn a_changed_mock_file_is_loaded() {
+    let (folder, elsewhere) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let call = r#"{"actions": {"ask": {"type": "http", "inputs": {"method": "GET", "uri": "http://127.0.0.1:1/"}}}, "outputs": {"n": "@body('ask')"}}"#;
+    std::fs::write(folder.path().join("asks.json"), call).expect("written");
+    for mocks in [folder.path().join("mocks.yaml"), elsewhere.path().join("mocks.yaml")] {
+        let answer = |n: u32| format!("mocks: [{{when: {{step: ask}}, body: {n}}}]\n");
+        std::fs::write(&mocks, answer(1)).expect("written");
+        let dev = DevServer::start_with(folder.path(), &["--static", &mocks.display().to_string()]);
+        dev.wait_for("asks", Some((1, 0)));
+        let answered = || {
+            let ended = dev.send("POST", "/api/v1/runs", r#"{"definition": "asks", "wait_ms": 60000}"#);
+            assert_eq!(ended["status"], "succeeded", "{ended}");
+            ended["output"]["n"].clone()
+        };
+        assert_eq!(answered(), 1);
+        let said = || std::fs::read_to_string(folder.path().join(STDERR_FILE)).expect("its output");
+        std::fs::write(&mocks, answer(2)).expect("written");
+        dev.wait_until("the rules are loaded", || answered() == 2);
+        std::fs::write(&mocks, "mocks: [{when: {stp: ask}, body: 3}]\n").expect("written");
+        dev.wait_until("the problem is reported", || said().contains("did you mean `step`?"));
+        assert_eq!(answered(), 2);
+        std::fs::write(&mocks, answer(4)).expect("written");
+        dev.wait_until("the rules are loaded again", || answered() == 4);
+    }
 }
 
 #[test]

@@ -94,13 +94,6 @@ fn the_commands_of_the_demo_work() {
         let found = commands.iter().find_map(|one| one["command"].as_str().filter(|command| command.contains(part)));
         found.unwrap_or_else(|| panic!("no {part} in {commands:?}")).to_owned()
     };
-    let looked = typed(&command("iterations"));
-    looked.exits(0).has("card declined");
-    assert_eq!(looked.out.matches("402").count().min(7), 7, "{}", looked.out);
-    typed(&command("retry")).exits(0).has("succeeded");
-    typed(&command("restart review")).exits(0);
-    typed(&command("restart climb")).exits(0).has("4");
-    typed(&command("approve")).exits(0);
     // Killed in the middle of its work, it continues: the same runs, no iteration of the poll lost.
     let iterations = |place: &TestDir| -> u64 {
         let report = place.windlass(&["--store", &store, "iterations", "polling", "poll", "--json"]).json();
@@ -112,11 +105,24 @@ fn the_commands_of_the_demo_work() {
     typed(kill).exits(0);
     demo.finish();
     assert!(again.ends_with("windlass-demo --port 0"), "{again}");
+    // The hints name the command that brings the mocks back, not a server that would call real services.
+    let resume = format!("windlass demo {} --port 0", place.path("windlass-demo").canonicalize().unwrap().display());
+    place.windlass(&["--store", &store, "list"]).exits(0).has(&format!(": {resume}\n"));
+    place.windlass(&["--store", &store, "status", "polling"]).exits(0).has(&format!("no process runs it: {resume})"));
+    place.windlass(&["--store", &store, "resume", "polling"]).exits(3).has(&format!("`{resume}` resumes it"));
     let (demo, again) = start_demo(&place);
     assert_eq!(again["folder"], described["folder"]);
     assert_eq!(again["service"], described["service"]);
     assert!(iterations(&place) >= before);
     assert_eq!(status(&place, &store, "polling"), "running");
+    // All commands that it has printed still work.
+    let looked = typed(&command("iterations"));
+    looked.exits(0).has("card declined");
+    assert_eq!(looked.out.matches("402").count().min(7), 7, "{}", looked.out);
+    typed(&command("retry")).exits(0).has("succeeded");
+    typed(&command("restart review")).exits(0);
+    typed(&command("restart climb")).exits(0).has("4");
+    typed(&command("approve")).exits(0);
     demo.signal(Signal::INT);
     let ended = demo.finish();
     assert!(ended.err.contains("rm -r"), "{}", ended.err);
@@ -127,4 +133,9 @@ fn the_demo_takes_no_folder_that_is_in_use() {
     let place = TestDir::new();
     place.write("mine.txt", "mine");
     place.windlass(&["demo", "."]).exits(3).has("is not empty").has("windlass demo FOLDER");
+    for option in [["--store", "s"], ["--server", "http://127.0.0.1:1"], ["--config", "c.toml"]] {
+        let refused = place.windlass(&[option[0], option[1], "demo"]);
+        refused.exits(3).has(&format!("the demo does not take {}", option[0]));
+    }
+    assert!(!place.path("windlass-demo").exists());
 }

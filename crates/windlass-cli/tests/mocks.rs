@@ -205,6 +205,91 @@ fn static_results_are_imported() {
     assert_eq!(done.code, Some(1), "{}", done.out);
 }
 
+/// A rule that names a step answers in place of the definition that the step calls, in every dialect. The definition
+/// need not exist; one that exists is not run.
+#[test]
+fn rules_answer_for_child_definitions() {
+    let place = TestDir::new();
+    let fails = json!({"name": "exists", "actions": {"no": {"type": "terminate", "inputs": {"runStatus": "Failed"}}}});
+    place.write("exists.json", fails.to_string());
+    place.write("windlass.toml", "[activities.processor]\nworkflow = \"exists.json\"\n");
+    let loom = |ask: Value| {
+        let outputs = json!({"answer": {"type": "Object", "value": "@outputs('ask')"}});
+        json!({"name": "caller", "actions": {"ask": ask}, "outputs": outputs}).to_string()
+    };
+    let workflow = |id: &str| loom(json!({"type": "workflow", "inputs": {"host": {"workflow": {"id": id}}}}));
+    let actor = |name: &str| loom(json!({"type": "actor", "inputs": {"actorType": name, "input": {"a": 1}}}));
+    let playbook = |path: &str, tool: &str| {
+        let tool = tool.replace("PATH", path);
+        format!("apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: caller}}\nworkflow:\n  - step: ask\n{tool}")
+    };
+    let single = "    tool: {kind: playbook, path: PATH}\n";
+    let labelled = "    tool:\n      - get: {kind: playbook, path: PATH}\n";
+    let text = "    tool: playbook\n    path: PATH\n";
+    let agents = |name: &str| format!("name: caller\nsteps:\n  - id: ask\n    x-windlass: {{call: {name}}}\n");
+    place.write("mocks.yaml", "mocks: [{when: {step: ask}, output: {price: 21}}]\n");
+    for called in ["exists", "missing"] {
+        let processor = if called == "exists" { "processor" } else { "missing" };
+        for (file, content) in [
+            ("workflow.json", workflow(called)),
+            ("actor.json", actor(processor)),
+            ("single.yaml", playbook(called, single)),
+            ("labelled.yaml", playbook(called, labelled)),
+            ("text.yaml", playbook(called, text)),
+            ("agents.yaml", agents(called)),
+        ] {
+            place.write(file, content);
+            let (report, done) = run(&place, file, "mocks.yaml");
+            assert_eq!(done.code, Some(0), "{file} calls {called}: {}{}", done.out, done.err);
+            assert!(report.to_string().contains(r#""price":21"#), "{file} calls {called}: {report}");
+        }
+    }
+    place.write("fail.yaml", "mocks: [{when: {step: ask}, error: {code: 7, message: closed}}]\n");
+    for file in ["workflow.json", "actor.json", "single.yaml", "agents.yaml"] {
+        run(&place, file, "fail.yaml").1.exits(1).has("closed");
+    }
+}
+
+/// What is wrong with a mock file is said about the mock file, and truly.
+#[test]
+fn problems_of_a_mock_file_are_true() {
+    let place = TestDir::new();
+    place.write("orders.json", loop_over_services());
+    let (_, missing) = run(&place, "orders.json", "none.yaml");
+    missing.exits(3).has("could not read the mock file").has("where: none.yaml");
+    place.write("bytes.yaml", b"mocks: [\xff]");
+    run(&place, "orders.json", "bytes.yaml").1.exits(3).has("the mock file is not UTF-8 text");
+    for (answer, message, hint) in [
+        ("status: 700", "`status` is out of range: 700", "from 200 to 599"),
+        ("status: 100", "`status` is out of range: 100", "from 200 to 599"),
+        ("status: ok", "`status` must be a whole number, found the text", "from 200 to 599"),
+        ("body: 1, delay_ms: 600001", "`delay_ms` is out of range: 600001", "from 0 to 600000"),
+        ("body: 1, delay_ms: -1", "`delay_ms` is out of range: -1", "from 0 to 600000"),
+        ("body: 1, delay_ms: 1.5", "`delay_ms` must be a whole number", "from 0 to 600000"),
+    ] {
+        place.write("mocks.yaml", format!("mocks: [{{when: {{step: pay}}, {answer}}}]\n"));
+        run(&place, "orders.json", "mocks.yaml").1.exits(2).has(message).has(hint);
+    }
+}
+
+/// A rule for one run does not answer for a retry of it, whichever process answers.
+#[test]
+fn a_rule_can_be_for_one_run() {
+    let place = TestDir::new();
+    place.write("orders.json", loop_over_services());
+    place.write(
+        "mocks.yaml",
+        "mocks:
+  - {when: {url: /orders}, body: {orders: [{id: 7}]}}
+  - {when: {run: 'first*', step: pay}, error: {code: 402, message: declined}}
+  - {when: {step: pay}, body: {receipt: 1}}
+",
+    );
+    let words = ["run", "orders.json", "--id", "first-1", "--static", "mocks.yaml", "--virtual-time", "-q"];
+    place.windlass(&words).exits(1).has("declined");
+    place.windlass(&["retry", "first-1", "--static", "mocks.yaml", "-q"]).exits(0);
+}
+
 /// The stubs of a definition are valid, answer every call, and have the values that it reads.
 #[test]
 fn stubs_let_a_definition_run() {
@@ -243,6 +328,35 @@ fn stubs_let_a_definition_run() {
         let (_, done) = run(&place, file, &format!("{file}.mocks.yaml"));
         assert_eq!(done.code, Some(0), "{file}: {}{}", done.out, done.err);
     }
+}
+
+/// The stubs of every example let it run to success, without an edit.
+#[test]
+fn stubs_of_all_examples_succeed() {
+    let examples = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let mut tried = 0;
+    for folder in ["loom", "loom/seed", "noetl", "zenflow"] {
+        for entry in std::fs::read_dir(examples.join(folder)).expect("a folder of examples") {
+            let file = entry.expect("an entry").path();
+            let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+            let is_definition = name.ends_with(".json") || name.ends_with(".yaml");
+            // The seeds are as they were found; each has a repaired form beside it.
+            let has_repaired_form = file.with_extension("repaired.json").exists();
+            if !is_definition || name.contains(".script.") || name == "service.json" || has_repaired_form {
+                continue;
+            }
+            let place = TestDir::new();
+            let file = file.display().to_string();
+            place.windlass(&["mock", "--from", &file, "mocks.yaml"]).exits(0);
+            // A file of an agent is read from the folder of the definition, which stays as it is.
+            let words = ["run", &file, "--static", "mocks.yaml", "--virtual-time", "--ephemeral", "-q", "--sandbox"];
+            let done = place.windlass(&words);
+            let mocks = std::fs::read_to_string(place.path("mocks.yaml")).expect("the stubs");
+            assert_eq!(done.code, Some(0), "{file}: {}{}\n{mocks}", done.out, done.err);
+            tried += 1;
+        }
+    }
+    assert!(tried > 30, "{tried} examples");
 }
 
 /// All shapes that the inference of each dialect knows.

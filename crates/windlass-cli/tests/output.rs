@@ -233,7 +233,9 @@ workflow:
     tool:
       kind: python
       code: |
+        import sys
         print("from python")
+        print("a warning", file=sys.stderr)
         result = 1
 "#;
 
@@ -255,7 +257,7 @@ fn output_of_programs_and_code_is_stored() {
         of_stream.map(|line| line["text"].as_str().unwrap_or_default().to_owned()).collect()
     };
     assert_eq!(texts(&all, "stdout"), ["out", "1", "2", "3", "from python"]);
-    assert_eq!(texts(&all, "stderr"), ["err"]);
+    assert_eq!(texts(&all, "stderr"), ["err", "a warning"]);
     assert_eq!(texts(&json(&["code"]), "stdout"), ["from python"]);
     assert_eq!(json(&["--limit", "2"]).len(), 2);
     let after = all[2]["position"].to_string();
@@ -277,6 +279,28 @@ fn lines_beyond_the_limit_are_counted() {
     shown.exits(0).has("lost    ").has("lines of this attempt were not stored");
     assert!(shown.out.lines().count() < 60, "{}", shown.out);
     place.windlass(&["logs", "p1", "code"]).exits(0).has("from python");
+}
+
+/// Whatever commit a kill follows: a result that is stored has its log lines.
+#[test]
+fn the_lines_of_a_stored_result_survive_a_kill() {
+    let mut stored = 0;
+    for commit in 1..=6 {
+        let place = TestDir::new();
+        place.write("printing.yaml", PRINTING);
+        let at = format!("after:{commit}");
+        place.windlass(&["run", "printing.yaml", "--id", "p1", "-q", "--crash-at", &at]);
+        let events = place.windlass(&["events", "p1", "--json"]).out;
+        let logs = place.windlass(&["logs", "p1"]).out;
+        for (step, lines) in [("start", ["stdout  out", "stderr  err"]), ("code", ["from python", "a warning"])] {
+            let path = format!(r#""path":"{step}."#);
+            if events.lines().any(|line| line.contains("\"task.processed\"") && line.contains(&path)) {
+                stored += 1;
+                lines.iter().for_each(|line| assert!(logs.contains(line), "{at}: no {line} in\n{logs}\n{events}"));
+            }
+        }
+    }
+    assert!(stored > 0, "no kill came after a result");
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod file_limit;
 mod first_steps;
 mod formats;
 mod graph;
+mod hints;
 mod history;
 mod interrupted;
 mod judges;

@@ -25,6 +25,8 @@ pub struct CompileContext {
     pub settings: BTreeMap<String, String>,
     /// Values from outside the file for parameters without a value in the file.
     pub parameters: BTreeMap<String, Value>,
+    /// Names of steps whose calls are answered by mocks: what they call need not exist, and is not called.
+    pub mocked_steps: Vec<String>,
     /// The folder of the definition's file, absolute. `None`: the text came from elsewhere, and no file next to it can
     /// be read.
     pub folder: Option<PathBuf>,
@@ -43,11 +45,17 @@ impl Default for CompileContext {
             registered: RegisteredNames::default(),
             settings: BTreeMap::new(),
             parameters: BTreeMap::new(),
+            mocked_steps: Vec::new(),
             folder: None,
             files: Arc::new(NoFiles),
             options: DialectOptions::default(),
         }
     }
+}
+
+/// Returns whether a step is one of those whose calls are answered by mocks. Letter case does not matter.
+pub fn is_mocked_step(mocked_steps: &[String], name: &str) -> bool {
+    mocked_steps.iter().any(|mocked| mocked.eq_ignore_ascii_case(name))
 }
 
 /// Options of single dialects, each found by its type: the caller sets options for the dialects it knows, and a

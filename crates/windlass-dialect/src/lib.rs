@@ -33,7 +33,7 @@ use windlass_syntax::{Diagnostics, SourceText, Span};
 use windlass_value::{Language, Value};
 
 pub use compiler::{DiagnosticSink, add_expression, finish, parse_limits, source_span};
-pub use context::{CompileContext, DialectOptions};
+pub use context::{CompileContext, DialectOptions, is_mocked_step};
 pub use files::{DiskFiles, FileReadProblem, FileReader, NoFiles};
 pub use inputs::{InputWarning, unused_inputs, written_expressions};
 pub use labels::{LabelProblemCodes, label_entries};

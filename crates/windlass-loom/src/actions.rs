@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{Action, Effect, NodeId, NodeKind, NodeTimeout, Redaction, Retry};
-use windlass_dialect::DiagnosticSink;
+use windlass_dialect::{DiagnosticSink, is_mocked_step};
 use windlass_syntax::{
     Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, did_you_mean, expect_text, format_names, nearest,
 };
@@ -130,7 +130,7 @@ impl LoomCompiler<'_> {
             return None;
         };
         let written = &expect_text(node, "`type`", &mut self.diagnostics)?.text;
-        let has_mock = self.options.mocked_actions.iter().any(|mocked| mocked.eq_ignore_ascii_case(name));
+        let has_mock = self.has_mock(name);
         if let Some((label, kind)) = types::find(written.trim()) {
             // A definition that is called needs no file if its answer is mocked.
             let is_mocked = has_mock && matches!(kind, ActionType::Workflow);
@@ -151,6 +151,11 @@ impl LoomCompiler<'_> {
         self.push(Diagnostic::error(codes::UNKNOWN_TYPE, node.span, message).with_hint(hint.unwrap_or_else(known)));
         // Compiled as the type that was probably meant, so that problems inside it are found as well.
         close.and_then(types::find)
+    }
+
+    /// Returns whether a mock answers the action of this name.
+    pub(crate) fn has_mock(&self, name: &str) -> bool {
+        is_mocked_step(&self.options.mocked_actions, name)
     }
 
     fn kind(&mut self, current: &mut CurrentAction, kind: ActionType) -> Option<NodeKind> {

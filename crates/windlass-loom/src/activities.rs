@@ -60,12 +60,13 @@ impl LoomCompiler<'_> {
             Some(ActivityTarget::Tool) => None,
             None => (!tool && options.registered.has_definition(name)).then_some(name),
         };
-        if let Some(definition) = definition {
+        let is_mocked = self.has_mock(&current.name);
+        if let Some(definition) = definition.filter(|_| !is_mocked) {
             let input = self.value(&call_input(Some(input), span), scope);
             return Some(self.call((definition, span), input));
         }
         let input = self.value(input, scope);
-        if found.is_some() || tool {
+        if found.is_some() || tool || is_mocked {
             return Some(NodeKind::single_task(Action::Effect(Effect::new(name, input))));
         }
         let tools = options.tools.iter().filter(|_| kind == ActionType::Activity);
@@ -84,21 +85,23 @@ impl LoomCompiler<'_> {
     fn computed_activity(&mut self, current: &mut CurrentAction, node: &SyntaxNode, input: &SyntaxNode) -> NodeKind {
         let scope = current.position.scope;
         let computed = self.value(node, scope);
+        // A mock also answers in place of workflows, so they are called like tools.
+        let is_mocked = self.has_mock(&current.name);
         let activities = &self.options.activities;
         let functions = &self.options.registered.functions;
-        if activities.is_empty() && functions.is_empty() {
+        if activities.is_empty() && functions.is_empty() && !is_mocked {
             let message = "no activity is configured: the action fails for every name that this computes";
             self.warning(codes::NO_ACTIVITIES, node.span, message, "add it under `[activities]` in windlass.toml");
         }
-        let of_tools = activities.iter().filter(|activity| activity.target == ActivityTarget::Tool);
+        let of_tools = activities.iter().filter(|activity| is_mocked || activity.target == ActivityTarget::Tool);
         let functions = functions.iter().filter(|name| !activities.iter().any(|activity| activity.name == **name));
         let names = of_tools.map(|activity| &activity.name).chain(functions);
-        let among = names.map(|name| Arc::from(name.as_str())).collect();
+        let among: Vec<Arc<str>> = names.map(|name| Arc::from(name.as_str())).collect();
         // Not checked here: it is the input of the effect with one addition, and that input is checked below.
         let call_input = to_value(&call_input(Some(input), node.span));
         let call_input = self.add_expression(ExprLanguage::Wdl, call_input, ExpressionMode::Value, node.span);
         let mut cases = Vec::new();
-        for activity in activities {
+        for activity in activities.iter().filter(|_| !is_mocked) {
             if let ActivityTarget::Workflow(definition) = &activity.target {
                 let test = BranchTest::Equals(self.constant(activity.name.as_str().into(), node.span));
                 let name = format!("{}#{}", current.name, activity.name);
@@ -109,7 +112,12 @@ impl LoomCompiler<'_> {
             }
         }
         let input = self.value(input, scope);
-        let effect = NodeKind::single_task(Action::Effect(Effect::new(ToolName::Computed { computed, among }, input)));
+        let tool = match is_mocked && among.is_empty() {
+            // The mock answers, whatever the name is.
+            true => ToolName::from(current.fields.label),
+            false => ToolName::Computed { computed, among },
+        };
+        let effect = NodeKind::single_task(Action::Effect(Effect::new(tool, input)));
         if cases.is_empty() {
             return effect;
         }

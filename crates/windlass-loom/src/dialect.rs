@@ -97,7 +97,7 @@ fn options(context: &CompileContext) -> LoomOptions {
         registered: context.registered.clone(),
         settings: context.settings.clone(),
         parameters: context.parameters.clone(),
-        mocked_actions: own.map(|own| own.mocked_actions.clone()).unwrap_or_default(),
+        mocked_actions: context.mocked_steps.clone(),
     }
 }
 

@@ -101,6 +101,7 @@ fn options(context: &CompileContext) -> NoetlOptions {
         tools: own.map_or(&context.tools, |own| &own.tools).clone(),
         aliases: own.and_then(|own| own.aliases.clone()),
         registered,
+        mocked_steps: context.mocked_steps.clone(),
     }
 }
 

@@ -57,6 +57,8 @@ pub struct NoetlOptions {
     pub aliases: Option<Vec<String>>,
     /// Functions that `kind: rust` may name, and definitions that need not be found as files.
     pub registered: RegisteredNames,
+    /// Names of steps and tasks whose calls are answered by mocks: a playbook that they call need not exist.
+    pub mocked_steps: Vec<String>,
 }
 
 /// Parses YAML or JSON and compiles it. The error contains every problem of the file, including warnings, in file

@@ -93,7 +93,8 @@ impl NoetlCompiler<'_> {
         let (work, first) = self.deferred_work(kind, span, inputs)?;
         let changed = overlay(&own, next, is_same_input);
         let object = ObjectReader::read(&changed, "`next_call`", &mut self.diagnostics)?;
-        let mut again = TaskInputs { object, step_input: None, span: inputs.span, timeout: None };
+        let mut again =
+            TaskInputs { object, step_input: None, span: inputs.span, timeout: None, is_mocked: inputs.is_mocked };
         let (_, next_input) = self.deferred_work(kind, span, &mut again)?;
         again.object.finish(codes::UNKNOWN_KEY, "`next_call`", &mut self.diagnostics);
         let (Some(first), Some(next_input)) = (first, next_input) else {

@@ -42,7 +42,7 @@ impl NoetlCompiler<'_> {
             return None;
         };
         let kind = expect_text(tool, "`tool`", &mut self.diagnostics)?.text.trim().to_owned();
-        let mut inputs = TaskInputs { object, step_input: None, span, timeout: None };
+        let mut inputs = TaskInputs { object, step_input: None, span, timeout: None, is_mocked: false };
         let table = inputs.object.take("table");
         let stated = ["statement", "command", "query", "commands", "sql"];
         let has_statement = stated.iter().any(|name| inputs.object.peek(name).is_some());

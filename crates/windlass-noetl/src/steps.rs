@@ -136,8 +136,9 @@ impl<'a> NoetlCompiler<'a> {
         span: Span,
     ) -> (Vec<NoetlTask>, ObjectReader<'a>) {
         let Some(tool) = tool else { return (Vec::new(), object) };
-        if tool.as_str().is_some() {
-            let mut inputs = TaskInputs { object, step_input: None, span, timeout: None };
+        if let Some(kind) = tool.as_str() {
+            let is_mocked = self.has_mock(kind);
+            let mut inputs = TaskInputs { object, step_input: None, span, timeout: None, is_mocked };
             let tasks = self.retry_tasks(tool, retry, &mut inputs);
             return (tasks, inputs.object);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, Growth, Retry};
-use windlass_dialect::DiagnosticSink;
+use windlass_dialect::{DiagnosticSink, is_mocked_step};
 use windlass_syntax::{Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, expect_text};
 use windlass_value::Duration;
 
@@ -97,6 +97,12 @@ impl<'a> NoetlCompiler<'a> {
         }
     }
 
+    /// Returns whether a mock answers this task, or all tasks of its step.
+    pub(crate) fn has_mock(&self, task: &str) -> bool {
+        let names = self.context.step.as_deref().into_iter().chain([task]);
+        names.into_iter().any(|name| is_mocked_step(&self.options.mocked_steps, name))
+    }
+
     pub(crate) fn task(
         &mut self,
         label: Option<(Arc<str>, Span)>,
@@ -138,7 +144,8 @@ impl<'a> NoetlCompiler<'a> {
         let writes = object.take("set").map(|set| self.scoped_writes(set)).unwrap_or_default();
         let selection = self.selection(&mut object);
         let select = selection.map(|selection| self.selection_expression(&selection));
-        let mut inputs = TaskInputs { object, step_input: given, span: node.span, timeout: None };
+        let is_mocked = self.has_mock(&name);
+        let mut inputs = TaskInputs { object, step_input: given, span: node.span, timeout: None, is_mocked };
         self.context.position = TemplatePosition::Input;
         let work = self.work(&kind_name, kind.span, &mut inputs);
         self.context.position = TemplatePosition::Elsewhere;

@@ -8,6 +8,7 @@ use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, RunReply, State, S
 use windlass_store::RunRow;
 use windlass_value::{IterationRecords, Map, Value};
 
+use crate::adapters::CHILD_FACT;
 use crate::{RuntimeError, codec};
 
 /// Stored in the run's row when it has ended.
@@ -179,6 +180,9 @@ pub fn error_value(error: &ErrorInfo) -> Value {
         Value::Map(fields) => {
             let mut map = Map::clone(&fields);
             map.insert("reference", reference);
+            if let Some(child) = error.facts.get(CHILD_FACT) {
+                map.insert(CHILD_FACT, child.clone());
+            }
             Value::map(map)
         }
         other => other,

@@ -1,4 +1,6 @@
-//! Log lines of tasks: bounded per attempt, written to the store in batches, apart from the journal.
+//! Log lines of tasks: bounded per attempt, and apart from the journal. Those of a running task are written to the store
+//! in batches. The rest are committed with the run's next batch, so that a result is never stored without the lines
+//! that its task has written before.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use windlass_core::ProcessLimits;
-use windlass_store::{LogStream, NewLogLine, Store};
+use windlass_store::{LogBatch, LogStream, NewLogLine, Store};
 
 use crate::clock::real_now;
 
@@ -160,6 +162,10 @@ impl Drop for AttemptLog {
     }
 }
 
+/// Lines of tasks are on their way to the store.
+#[derive(Debug)]
+pub(crate) struct LogsInFlight;
+
 /// Writes log lines to the store, in batches. Dropping it writes the remaining lines.
 pub struct LogWriter {
     shared: Arc<LogBuffer>,
@@ -177,7 +183,12 @@ struct LogBuffer {
 
 #[derive(Default)]
 struct PendingLines {
-    lines: Vec<NewLogLine>,
+    /// The lines by run, each in order.
+    lines: BTreeMap<Arc<str>, Vec<NewLogLine>>,
+    /// The number of all these lines.
+    count: usize,
+    /// Lines that were taken from here are being written.
+    is_writing: bool,
     /// The number of lines that found no room, by run, path and attempt.
     lost: BTreeMap<(Arc<str>, Arc<str>, u32), u64>,
     closed: bool,
@@ -196,9 +207,16 @@ impl LogWriter {
         LogWriter { shared: Arc::new(shared), thread: Mutex::default() }
     }
 
-    /// Reports whether lines wait for their batch.
-    pub(crate) fn has_pending(&self) -> bool {
-        !self.shared.pending().lines.is_empty()
+    /// Takes the lines of a run, for its next commit. On an error, earlier lines are being written or counted as lost:
+    /// the caller must flush instead.
+    pub(crate) fn take(&self, run: &str) -> Result<Option<LogBatch>, LogsInFlight> {
+        let mut pending = self.shared.pending();
+        if pending.is_writing || !pending.lost.is_empty() {
+            return Err(LogsInFlight);
+        }
+        let Some(lines) = pending.lines.remove(run) else { return Ok(None) };
+        pending.count -= lines.len();
+        Ok(Some(LogBatch { lines, max_run_bytes: self.shared.max_run_bytes }))
     }
 
     /// Writes all lines that were pushed before this call.
@@ -221,8 +239,9 @@ impl LogSink for LogWriter {
     fn push(&self, line: NewLogLine) {
         let mut pending = self.shared.pending();
         let was_empty = pending.lines.is_empty();
-        if pending.lines.len() < MAX_PENDING_LINES {
-            pending.lines.push(line);
+        if pending.count < MAX_PENDING_LINES {
+            pending.count += 1;
+            pending.lines.entry(line.run.clone()).or_default().push(line);
         } else {
             *pending.lost.entry((line.run, line.path, line.attempt)).or_default() += 1;
         }
@@ -274,7 +293,10 @@ impl LogBuffer {
         let mut lines = {
             let mut pending = self.pending();
             let lost = std::mem::take(&mut pending.lost);
-            let mut lines = std::mem::take(&mut pending.lines);
+            // Lines of one run are written together, in their order.
+            let mut lines: Vec<NewLogLine> = std::mem::take(&mut pending.lines).into_values().flatten().collect();
+            pending.count = 0;
+            pending.is_writing = !(lines.is_empty() && lost.is_empty());
             lines.extend(lost.into_iter().map(|((run, path, attempt), count)| NewLogLine {
                 run,
                 path,
@@ -288,11 +310,11 @@ impl LogBuffer {
         if lines.is_empty() {
             return;
         }
-        // Lines of one run are written together, in their order.
         lines.sort_by(|one, other| one.run.cmp(&other.run));
         if let Err(error) = self.store.append_logs(&lines, self.max_run_bytes) {
             tracing::warn!(lines = lines.len(), %error, "log lines of tasks could not be stored");
         }
+        self.pending().is_writing = false;
     }
 }
 
@@ -347,6 +369,21 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_taken_for_the_commit_of_their_run() {
+        let writer = Arc::new(LogWriter::new(store(), TaskLogLimits::default()));
+        // Keeps the thread from writing.
+        let order = writer.shared.writing.lock().expect("free");
+        let log = |run: &str| TaskLog::new(writer.clone(), (run.into(), "a".into(), 1), limits(1_000, 100));
+        log("r").write(LogStream::Log, "one\ntwo");
+        log("s").write(LogStream::Log, "three");
+        let taken = |run: &str| writer.take(run).expect("nothing is written").map(|batch| batch.lines.len());
+        assert_eq!((taken("r"), taken("r"), taken("s")), (Some(2), None, Some(1)));
+        writer.shared.pending().is_writing = true;
+        assert!(writer.take("r").is_err(), "earlier lines must be stored first");
+        drop(order);
+    }
+
+    #[test]
     fn lines_that_find_no_room_are_counted() {
         let store = store();
         let writer = Arc::new(LogWriter::new(store.clone(), TaskLogLimits::default()));
@@ -356,7 +393,7 @@ mod tests {
         (0..MAX_PENDING_LINES + 5).for_each(|number| log.write(LogStream::Log, &number.to_string()));
         let pending = writer.shared.pending();
         let lost: u64 = pending.lost.values().sum();
-        assert_eq!(pending.lines.len() as u64 + lost, MAX_PENDING_LINES as u64 + 5);
+        assert_eq!(pending.count as u64 + lost, MAX_PENDING_LINES as u64 + 5);
         drop((pending, order));
         writer.flush();
         let stored = lines(&store);

@@ -11,6 +11,7 @@ use windlass_store::{
 use windlass_value::BlobHash;
 
 use crate::error::SqliteResult;
+use crate::logs::append_lines;
 use crate::rows::{
     RELEASE, blob_checksum, inbox_checksum, iteration_checksum, journal_checksum, options_checksum, result_checksum,
     snapshot_checksum, wait_checksum,
@@ -159,6 +160,9 @@ fn write(writer: RunWriter<'_>, batch: RunBatch) -> SqliteResult<()> {
     }
     if let Some(change) = &batch.status {
         writer.status(&batch.run, change)?;
+    }
+    if let Some(logs) = &batch.logs {
+        append_lines(writer.transaction, writer.number, &logs.lines, logs.max_run_bytes)?;
     }
     batch.send.iter().try_for_each(|message| send(writer.transaction, message))?;
     batch.cancellations.iter().try_for_each(|message| cancel(writer.transaction, message))

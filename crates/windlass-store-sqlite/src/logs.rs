@@ -1,4 +1,5 @@
-//! Log lines of tasks. They are committed without a sync: the next commit of a journal syncs them as well.
+//! Log lines of tasks. Those that are not part of a batch are committed without a sync: the next commit of a journal
+//! syncs them as well.
 
 use std::sync::Arc;
 
@@ -60,10 +61,22 @@ fn log_row(row: &Row<'_>) -> rusqlite::Result<LogRow> {
     })
 }
 
-/// Appends lines of one run, and removes its oldest lines if it has written too much.
+/// Appends lines of one run, if it exists.
 fn append_group(transaction: &Transaction<'_>, lines: &[NewLogLine], max_run_bytes: u64) -> SqliteResult<()> {
     let Some(first) = lines.first() else { return Ok(()) };
-    let Some(number) = run_number(transaction, &first.run)? else { return Ok(()) };
+    match run_number(transaction, &first.run)? {
+        Some(number) => append_lines(transaction, number, lines, max_run_bytes),
+        None => Ok(()),
+    }
+}
+
+/// Appends lines of one run, and removes its oldest lines if it has written too much.
+pub(crate) fn append_lines(
+    transaction: &Transaction<'_>,
+    number: i64,
+    lines: &[NewLogLine],
+    max_run_bytes: u64,
+) -> SqliteResult<()> {
     let mut insert = transaction
         .prepare_cached("INSERT INTO logs (run, path, attempt, stream, at, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
     for line in lines {

@@ -19,7 +19,7 @@ mod writer;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use filter::{ParentFilter, RunFilter, RunningFilter, StatusCount};
-pub use log::{LogFilter, LogPage, LogRow, LogStream, NewLogLine, StoreLogs};
+pub use log::{LogBatch, LogFilter, LogPage, LogRow, LogStream, NewLogLine, StoreLogs};
 pub use memory::{Fault, MemoryStore};
 pub use row::*;
 pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, CommitReply, GroupWriter, WriterLimits};

@@ -90,6 +90,15 @@ pub struct NewLogLine {
     pub text: String,
 }
 
+/// Lines of one run that are committed with its journal.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LogBatch {
+    /// The lines, in order.
+    pub lines: Vec<NewLogLine>,
+    /// The bytes that the store keeps of the run; see [`StoreLogs::append_logs`].
+    pub max_run_bytes: u64,
+}
+
 /// A stored line.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LogRow {

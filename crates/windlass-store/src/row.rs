@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{BlobHash, Timestamp};
 
-use crate::StoreError;
+use crate::{LogBatch, StoreError};
 
 /// The status of a run, as far as listing and waking it needs to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -118,6 +118,8 @@ pub struct RunBatch {
     pub trim_before: Option<u64>,
     /// Releases the run in the same transaction.
     pub release: bool,
+    /// Log lines of the run's tasks, to be as durable as the results in this batch.
+    pub logs: Option<LogBatch>,
 }
 
 impl RunBatch {
@@ -137,7 +139,8 @@ impl RunBatch {
         let blobs: usize = self.blobs.iter().map(|(_, body)| body.len()).sum();
         let sent: usize = self.send.iter().chain(&self.cancellations).map(|message| message.body.len()).sum();
         let waits: usize = self.waits.iter().flatten().map(|wait| wait.body.len()).sum();
-        record + snapshot + iterations + blobs + sent + waits
+        let logs: usize = self.logs.iter().flat_map(|logs| &logs.lines).map(|line| line.text.len()).sum();
+        record + snapshot + iterations + blobs + sent + waits + logs
     }
 }
 

@@ -126,6 +126,11 @@ impl MockService {
         self.url("/v1")
     }
 
+    /// Replaces the rules, on the same address. Calls are counted anew.
+    pub fn replace(&self, file: MockFile) {
+        self.state.replace(file);
+    }
+
     /// Returns the number of all requests so far.
     pub fn requests(&self) -> u64 {
         self.listener.requests()

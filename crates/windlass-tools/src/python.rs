@@ -19,6 +19,7 @@ use crate::process::basic_environment;
 use crate::registry::ToolRegistration;
 use crate::secret::call_redaction;
 use pool::{InterpreterError, InterpreterPool};
+use protocol::{PrintedText, PythonReply};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "python",
@@ -37,7 +38,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     outputs: &[field(
         "(the result)",
         "any",
-        "as JSON; dates as text, Decimal as a number, bytes as base64, sets as arrays; printed text is in meta.stdout",
+        "as JSON; dates as text, Decimal as a number, bytes as base64, sets as arrays; printed text is in meta.stdout and meta.stderr",
     )],
     errors: &[
         ("python", "an exception: its type is the code; facts.py has exception, exception_type, line, traceback"),
@@ -129,7 +130,11 @@ async fn run(pool: &InterpreterPool, call: &ToolCall) -> Result<TaskOutcome, Err
     let request = protocol::request(&mark, code, input.object("libs")?, input.object("args")?, input.object("input")?);
     match run_with_limit(call, limit, pool.call(&mark, request)).await {
         Err(stopped) => Err(stopped.error("the Python code")),
-        Ok(Ok(line)) => protocol::parse_reply(&line).inspect(|outcome| log_output(&call.log, outcome)),
+        Ok(Ok(line)) => {
+            let PythonReply { outcome, printed } = protocol::parse_reply(&line)?;
+            log_output(&call.log, &printed, &outcome);
+            Ok(outcome)
+        }
         Ok(Err(broken)) => {
             if let InterpreterError::Died { stderr_tail, .. } = &broken {
                 call.log.write(LogStream::Stderr, &call_redaction().redact_text(stderr_tail));
@@ -140,14 +145,12 @@ async fn run(pool: &InterpreterPool, call: &ToolCall) -> Result<TaskOutcome, Err
 }
 
 /// Writes printed text and a traceback to the log of the call.
-fn log_output(log: &TaskLog, outcome: &TaskOutcome) {
+fn log_output(log: &TaskLog, printed: &PrintedText, outcome: &TaskOutcome) {
     let redaction = call_redaction();
-    let traceback = outcome.facts.get("py").and_then(|facts| facts.get("traceback"));
-    let parts = [(LogStream::Stdout, outcome.meta.get("stdout")), (LogStream::Stderr, traceback)];
-    for (stream, text) in parts {
-        if let Some(text) = text.and_then(Value::as_str) {
-            log.write(stream, &redaction.redact_text(text));
-        }
+    let traceback = outcome.facts.get("py").and_then(|facts| facts.get("traceback")).and_then(Value::as_str);
+    let printed = printed.parts.iter().map(|(stream, text)| (*stream, text.as_str()));
+    for (stream, text) in printed.chain(traceback.map(|text| (LogStream::Stderr, text))) {
+        log.write(stream, &redaction.redact_text(text));
     }
 }
 
@@ -174,15 +177,4 @@ fn interpreter_error_info(pool: &InterpreterPool, broken: InterpreterError) -> E
                 .hint("the code ended it (`os._exit`), ran out of memory, or a library crashed")
         }
     }
-}
-
-/// Returns the printed text for `meta`.
-fn meta(reply: &Value) -> Value {
-    let cut = reply.get("cut").map(|cut| ("stdout_truncated", cut.clone()));
-    let printed = reply.get("printed").map(|text| match (text.as_str(), &cut) {
-        (Some(part), Some(_)) => ("stdout", Value::from(call_redaction().redact_truncated_end(part))),
-        _ => ("stdout", text.clone()),
-    });
-    let entries: Vec<_> = printed.into_iter().chain(cut).collect();
-    if entries.is_empty() { Value::Null } else { Value::object(entries) }
 }

@@ -187,7 +187,7 @@ async fn printed_text_is_reported_in_meta() {
     let outcome = call_tool(&tool, &input(code, r#"{"x": 1}"#)).await;
     assert_eq!(
         (summary(&outcome), to_json(&outcome.meta)),
-        (r#"{"x":1}"#.to_owned(), r#"{"stdout":"a 1\nb\nc\n"}"#.to_owned())
+        (r#"{"x":1}"#.to_owned(), r#"{"stdout":"a 1\nc\n","stderr":"b\n"}"#.to_owned())
     );
     let outcome = call_tool(&tool, &input("print('x' * 50)\nraise OSError('no')", "{}")).await;
     assert_eq!(to_json(&outcome.meta), r#"{"stdout":"xxxxxxxxxxxxxxxxxxxx","stdout_truncated":true}"#);

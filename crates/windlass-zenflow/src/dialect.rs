@@ -134,6 +134,7 @@ fn options(context: &CompileContext) -> ZenflowOptions {
         folder: context.folder.clone(),
         files: context.files.clone(),
         registered: context.registered.clone(),
+        mocked_steps: context.mocked_steps.clone(),
         ..own
     }
 }

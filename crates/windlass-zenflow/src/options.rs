@@ -34,6 +34,8 @@ pub struct ZenflowOptions {
     pub files: Arc<dyn FileReader>,
     /// Definitions that steps may call and that need not be found as files.
     pub registered: RegisteredNames,
+    /// Names of steps whose calls are answered by mocks: a definition that they call need not exist.
+    pub mocked_steps: Vec<String>,
     /// The location of context files.
     pub context_files: ContextFiles,
     pub models: Arc<dyn Models>,
@@ -57,6 +59,7 @@ impl Default for ZenflowOptions {
             work_folder: None,
             files: Arc::new(NoFiles),
             registered: RegisteredNames::default(),
+            mocked_steps: Vec::new(),
             context_files: ContextFiles::InWorkflowFolder,
             models: Arc::new(AnyModel),
             strict_files: true,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use windlass_core::ErrorInfo;
 use windlass_syntax::{Colour, SourceText};
@@ -22,7 +23,13 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 pub(super) struct ScriptedModels {
     /// A separate client: scripts are served on this machine even if other models may not be.
     http: HttpTool,
-    services: Mutex<BTreeMap<PathBuf, MockService>>,
+    services: Mutex<BTreeMap<PathBuf, ServedScript>>,
+}
+
+struct ServedScript {
+    service: MockService,
+    /// The time of the file's last change, when it was read.
+    modified: Option<SystemTime>,
 }
 
 impl ScriptedModels {
@@ -51,8 +58,10 @@ impl ScriptedModels {
 
     fn serve(&self, file: &Path, options: &ChatOptions) -> Result<String, ErrorInfo> {
         let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(service) = services.get(file) {
-            return Ok(service.model_url());
+        let modified = std::fs::metadata(file).and_then(|about| about.modified()).ok();
+        if let Some(served) = services.get_mut(file) {
+            served.reload(file, modified);
+            return Ok(served.service.model_url());
         }
         let mocks = read(file)?;
         let log = (options.variables)(LOG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -62,8 +71,20 @@ impl ScriptedModels {
                 .hint(format!("it listens on 127.0.0.1; {LOG_VARIABLE} names a log"))
         })?;
         let url = service.model_url();
-        services.insert(file.to_owned(), service);
+        services.insert(file.to_owned(), ServedScript { service, modified });
         Ok(url)
+    }
+}
+
+impl ServedScript {
+    /// Takes the rules from the file, if it was changed. A file that is not valid at the moment changes nothing.
+    fn reload(&mut self, file: &Path, modified: Option<SystemTime>) {
+        if modified.is_some() && modified != self.modified {
+            self.modified = modified;
+            if let Ok(mocks) = read(file) {
+                self.service.replace(mocks);
+            }
+        }
     }
 }
 

@@ -165,7 +165,9 @@ pub(crate) fn command() -> Command {
 pub(crate) fn parse() -> Result<CliArgs, clap::Error> {
     let mut command = command();
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
-    CliArgs::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let mut parsed = CliArgs::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    parsed.global.host_options = parsed.command.host_options();
+    Ok(parsed)
 }
 
 fn with_examples(command: Command, path: &str) -> Command {

@@ -49,13 +49,13 @@ pub(crate) struct ListArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct StatusArgs {
-    /// Run id, an unambiguous prefix of it, or `last`
+    /// Run id, an unambiguous prefix of it, its execution id, or `last`
     pub run: String,
 }
 
 #[derive(ClapArgs)]
 pub(crate) struct IterationsArgs {
-    /// Run id, an unambiguous prefix of it, or `last`
+    /// Run id, an unambiguous prefix of it, its execution id, or `last`
     pub run: String,
     /// Path of the loop, such as `sync` or `pages[3].items`; without it, the loops are listed
     pub r#loop: Option<String>,
@@ -72,7 +72,7 @@ pub(crate) struct IterationsArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct EventsArgs {
-    /// Run id, an unambiguous prefix of it, or `last`
+    /// Run id, an unambiguous prefix of it, its execution id, or `last`
     pub run: String,
     /// Show events after this sequence number
     #[arg(long, default_value_t = 0, value_name = "SEQ", visible_alias = "from")]
@@ -90,7 +90,7 @@ pub(crate) struct EventsArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct LogsArgs {
-    /// Run id, an unambiguous prefix of it, or `last`
+    /// Run id, an unambiguous prefix of it, its execution id, or `last`
     pub run: String,
     /// Path of a task, or of a step, loop or iteration around it, such as `pages[3]`
     pub path: Option<String>,

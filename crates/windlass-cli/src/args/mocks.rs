@@ -16,14 +16,6 @@ pub(crate) struct MockingArgs {
     pub static_file: Option<PathBuf>,
 }
 
-impl MockingArgs {
-    /// Formats the option as a command-line flag with a leading space.
-    pub(crate) fn to_flags(&self) -> String {
-        let file = self.static_file.as_ref().map(|file| crate::stores::shell_quote(&file.display().to_string()));
-        file.map(|file| format!(" --static {file}")).unwrap_or_default()
-    }
-}
-
 #[derive(ClapArgs)]
 pub(crate) struct MockArgs {
     /// Mock file, JSON or YAML; with --from, the file to write instead of standard output

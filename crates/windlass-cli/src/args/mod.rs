@@ -1,5 +1,6 @@
 //! Command-line arguments.
 
+mod command_lines;
 mod credentials;
 mod examples;
 mod listing;
@@ -28,7 +29,7 @@ pub(crate) struct CliArgs {
     pub command: CliCommand,
 }
 
-#[derive(ClapArgs, Clone)]
+#[derive(ClapArgs, Clone, Default)]
 pub(crate) struct GlobalArgs {
     /// Directory that stores the runs [default: .windlass]
     #[arg(long, global = true, value_name = "PATH", env = "WINDLASS_STORE", hide_env_values = true)]
@@ -52,6 +53,10 @@ pub(crate) struct GlobalArgs {
     /// Send the token over plain HTTP to another machine
     #[arg(long, global = true, help_heading = "Server")]
     pub insecure: bool,
+    /// The options of this command that the commands which resume, retry or restart its run need again, as they are
+    /// written, each with a leading space.
+    #[arg(skip)]
+    pub host_options: String,
 }
 
 #[derive(Subcommand)]
@@ -270,19 +275,6 @@ pub(crate) struct PermissionArgs {
     pub deny: Vec<String>,
 }
 
-impl PermissionArgs {
-    /// Formats the permissions as command-line flags, each with a leading space.
-    pub(crate) fn to_flags(&self) -> String {
-        let mut flags = String::new();
-        flags.push_str(if self.yolo { " --yolo" } else { "" });
-        flags.push_str(if self.sandbox { " --sandbox" } else { "" });
-        for (flag, tools) in [("allow", &self.allow), ("deny", &self.deny)] {
-            tools.iter().for_each(|tool| flags.push_str(&format!(" --{flag} {}", crate::stores::shell_quote(tool))));
-        }
-        flags
-    }
-}
-
 /// Options for tests and benchmarks of the program itself.
 #[derive(ClapArgs)]
 pub(crate) struct TestingArgs {
@@ -353,7 +345,7 @@ pub(crate) struct DevArgs {
     #[command(flatten)]
     pub permissions: PermissionArgs,
     /// Call real tools and models, although the settings name a mock file under [dev]
-    #[arg(long, conflicts_with = "static_file")]
+    #[arg(long, conflicts_with = "static_file", help_heading = "Mocks")]
     pub no_mocks: bool,
     #[command(flatten)]
     pub mocking: MockingArgs,
@@ -392,7 +384,7 @@ pub(crate) struct ExplainArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct ResumeArgs {
-    /// Run id, an unambiguous prefix of it, or `last`
+    /// Run id, an unambiguous prefix of it, its execution id, or `last`
     pub run: String,
     #[command(flatten)]
     pub trust: TrustArgs,
@@ -412,7 +404,7 @@ pub(crate) struct ResumeArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct RestartArgs {
-    /// Run id, an unambiguous prefix of it, or `last`
+    /// Run id, an unambiguous prefix of it, its execution id, or `last`
     pub run: String,
     /// Restart point, as events show it: `sync[3].fetch`, or `sync[3]` for the whole iteration
     #[arg(long, value_name = "PATH")]
@@ -430,7 +422,7 @@ pub(crate) struct RestartArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct RetryArgs {
-    /// Run id, an unambiguous prefix of it, or `last`
+    /// Run id, an unambiguous prefix of it, its execution id, or `last`
     pub run: String,
     #[command(flatten)]
     pub steering: SteeringArgs,
@@ -458,23 +450,16 @@ pub(crate) struct SteeringArgs {
     pub testing: TestingArgs,
 }
 
-#[derive(ClapArgs)]
+#[derive(ClapArgs, Default)]
 pub(crate) struct TrustArgs {
     /// Give a run of a definition registered with a server the rights of this terminal: all tools, all addresses
     #[arg(long)]
     pub trusted: bool,
 }
 
-impl TrustArgs {
-    /// Formats the trust and the permissions as command-line flags.
-    pub(crate) fn to_flags(&self, permissions: &PermissionArgs) -> String {
-        format!("{}{}", if self.trusted { " --trusted" } else { "" }, permissions.to_flags())
-    }
-}
-
 #[derive(ClapArgs)]
 pub(crate) struct RunRequestArgs {
-    /// Run id, an unambiguous prefix of it, or `last`
+    /// Run id, an unambiguous prefix of it, its execution id, or `last`
     pub run: String,
     /// Idempotency key: requests with the same id count once
     #[arg(long, value_name = "ID")]
@@ -492,7 +477,7 @@ pub(crate) struct CancelArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct SignalArgs {
-    /// Run id, an unambiguous prefix of it, or `last`
+    /// Run id, an unambiguous prefix of it, its execution id, or `last`
     pub run: String,
     /// Name of the signal that the run waits for
     pub name: String,
@@ -506,13 +491,13 @@ pub(crate) struct SignalArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct ApprovalsArgs {
-    /// Show only this run's requests: run id, an unambiguous prefix of it, or `last`
+    /// Show only this run's requests: run id, an unambiguous prefix of it, its execution id, or `last`
     pub run: Option<String>,
 }
 
 #[derive(ClapArgs)]
 pub(crate) struct ApproveArgs {
-    /// Run id, an unambiguous prefix of it, or `last`
+    /// Run id, an unambiguous prefix of it, its execution id, or `last`
     pub run: String,
     /// Name or path of the request, as `windlass approvals` shows it; needed if the run has several
     pub name: Option<String>,
@@ -542,7 +527,7 @@ pub(crate) struct ToolsArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct ReplayArgs {
-    /// Run id, an unambiguous prefix of it, or `last`
+    /// Run id, an unambiguous prefix of it, its execution id, or `last`
     pub run: String,
     /// Stop after this many ticks
     #[arg(long, value_name = "TICK")]
@@ -557,7 +542,7 @@ pub(crate) struct GraphArgs {
     /// Dialect of the definition [default: detected from its content]
     #[arg(long, conflicts_with = "run", value_parser = dialects::dialect_values())]
     pub dialect: Option<String>,
-    /// Draw the history of this run instead: run id, an unambiguous prefix of it, or `last`
+    /// Draw the history of this run instead: run id, an unambiguous prefix of it, its execution id, or `last`
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
     #[arg(long, default_value = "mermaid")]

@@ -6,6 +6,8 @@ use windlass_tools::approval::{self, Approval, ApprovalError};
 use windlass_value::Value;
 
 use super::requests;
+use windlass_runtime::inspect::fill_run_id;
+
 use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure, codes};
 use crate::runs::Runs;
@@ -98,11 +100,12 @@ pub(crate) fn approve(global: &GlobalArgs, args: &args::ApproveArgs) -> Result<C
         found => found.map_err(|refused| not_found(refused, &row, args))?,
     };
     let runtime = host::runtime()?;
-    runtime.block_on(found.check_optional_answer(given.as_ref())).map_err(failure)?;
+    runtime.block_on(found.check_optional_answer(given.as_ref())).map_err(|refused| failure(refused, &row.run))?;
     let data = given.unwrap_or_default();
     let reply = match &runs {
         Runs::Store(store) => {
-            let outcome = runtime.block_on(found.answer(&**store, data)).map_err(failure)?;
+            let outcome =
+                runtime.block_on(found.answer(&**store, data)).map_err(|refused| failure(refused, &row.run))?;
             RequestReply { outcome, undelivered: None }
         }
         Runs::Server(server) => {
@@ -163,15 +166,15 @@ fn not_found(refused: ApprovalError, row: &RunRow, args: &args::ApproveArgs) -> 
         (ApprovalError::NotFound(..), _) if row.status.is_final() => {
             CliFailure::usage(format!("the run `{run}` has ended: it has no open approval requests"))
                 .code(codes::RUN_ENDED)
-                .hint(format!("windlass status {run}"))
+                .hint(format!("`windlass status {run}` shows its result"))
         }
         (ApprovalError::NotFound(..), None) => CliFailure::usage(format!("run `{run}` has no open approval requests"))
             .hint("`windlass approvals` lists the open requests"),
-        _ => failure(refused),
+        _ => failure(refused, run),
     }
 }
 
-pub(crate) fn failure(refused: ApprovalError) -> CliFailure {
+pub(crate) fn failure(refused: ApprovalError, run: &str) -> CliFailure {
     let hint = match &refused {
         ApprovalError::Runtime(_) => "`windlass doctor` checks the store",
         ApprovalError::SchemaViolations(_) => "pass it with --data JSON, or property by property: --set approved=true",
@@ -186,5 +189,5 @@ pub(crate) fn failure(refused: ApprovalError) -> CliFailure {
         ApprovalError::NotFound(..) => "`windlass approvals` lists the open requests",
         ApprovalError::Ambiguous(..) => "name one of them: windlass approve RUN PATH",
     };
-    CliFailure::usage(refused.to_string()).hint(hint)
+    CliFailure::usage(refused.to_string()).hint(fill_run_id(hint, run))
 }

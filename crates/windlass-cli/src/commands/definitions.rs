@@ -7,7 +7,7 @@ use crate::args::{self, DefinitionsCommand, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
 use crate::runs::api::{segment, with_query};
 use crate::runs::{self, ServerRuns, decode};
-use crate::{out, text};
+use crate::{hints, out, text};
 
 /// Definitions per request.
 const PAGE_ROWS: u32 = 1_000;
@@ -35,7 +35,8 @@ fn list(global: &GlobalArgs, server: &ServerRuns, args: &args::DefinitionListArg
     }
     if found.is_empty() {
         out::print("no definitions")?;
-        out::note("`windlass register FILE` registers one; so does `windlass run FILE` on a server");
+        let note = "`windlass register FILE` registers one; so does `windlass run FILE` on a server";
+        out::note(&hints::complete_commands(global, note));
         return Ok(CliExit::Success);
     }
     let head = ["NAME", "VERSION", "DIALECT", "REGISTERED", "BY", "TRIGGERS"].map(str::to_owned).to_vec();

@@ -93,12 +93,7 @@ pub(crate) async fn deliver(
         match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
             WatchOutcome::Ended(report) => ended.push((run, report)),
             WatchOutcome::Interrupted => {
-                return Ok(report_interruption(
-                    global,
-                    &run,
-                    args.ephemeral,
-                    &(args.permissions.to_flags() + &args.mocking.to_flags()),
-                ));
+                return Ok(report_interruption(global, &run, args.ephemeral));
             }
         }
     }

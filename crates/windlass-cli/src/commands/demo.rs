@@ -16,9 +16,9 @@ use crate::config::CliSettings;
 use crate::demo::{DEFINITIONS, DemoFolder};
 use crate::dev::DefinitionRoots;
 use crate::failure::{CliExit, CliFailure};
-use crate::out;
-use crate::service::Service;
-use crate::stores::shell_quote;
+use crate::service::{ServerCommand, Service};
+use crate::stores::{self, shell_quote};
+use crate::{hints, out};
 
 /// The folder of a demo without a name, in the current one.
 const DEFAULT_FOLDER: &str = "windlass-demo";
@@ -29,6 +29,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves five definitions with their own mock service and scripted model, and runs them.
 pub(crate) fn demo(global: &GlobalArgs, args: &args::DemoArgs) -> Result<CliExit, CliFailure> {
+    reject_other_stores(global)?;
     let folder = DemoFolder::open(args.folder.as_deref().unwrap_or(DEFAULT_FOLDER.as_ref()))?;
     let global = GlobalArgs { store: Some(folder.store()), config: None, ..global.clone() };
     let settings =
@@ -46,16 +47,38 @@ pub(crate) fn demo(global: &GlobalArgs, args: &args::DemoArgs) -> Result<CliExit
         drain: Duration::from_secs(2),
         open: args.open,
         testing: &args.testing,
+        command: ServerCommand {
+            arguments: args.to_arguments(&folder.path),
+            folder: None,
+            has_own_store: true,
+            is_mocked: true,
+        },
     };
     let result = serve_folder(&global, options, async |service, _| {
         start_runs(service).await?;
         out::note("the demo's runs are under way …");
         wait_for_runs(&*service.app.store).await;
-        print_summary(&global, &folder, args.port, service)
+        print_summary(&global, &folder, args, service)
     });
     let remove = shell_quote(&folder.path.display().to_string());
     out::note(&format!("`windlass demo {remove}` continues the demo; `rm -r {remove}` removes it"));
     result
+}
+
+/// Rejects options that the demo cannot honour: it has a store and settings of its own.
+fn reject_other_stores(global: &GlobalArgs) -> Result<(), CliFailure> {
+    let given = [
+        ("--store", stores::is_store_given(global)),
+        ("--server", hints::given_server(global).is_some()),
+        ("--config", global.config.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => {
+            let message = format!("the demo does not take {option}: it serves a store of its own, in its folder");
+            Err(CliFailure::usage(message).hint("name the folder: windlass demo FOLDER"))
+        }
+    }
 }
 
 /// Starts a run of each definition, named after it. Runs of an earlier start continue.
@@ -89,10 +112,10 @@ async fn wait_for_runs(store: &dyn Store) {
 fn print_summary(
     global: &GlobalArgs,
     folder: &DemoFolder,
-    port: Option<u16>,
+    args: &args::DemoArgs,
     service: &Service,
 ) -> Result<(), CliFailure> {
-    let commands = next_commands(folder, port);
+    let commands = next_commands(folder, args);
     if global.json {
         return print_json(folder, &commands, service);
     }
@@ -133,16 +156,14 @@ fn print_json(folder: &DemoFolder, commands: &[NextCommand], service: &Service) 
 type NextCommand = (&'static str, String);
 
 /// Returns the commands to try next, each complete: the store, and a program that is not on the PATH, are named.
-fn next_commands(folder: &DemoFolder, port: Option<u16>) -> Vec<NextCommand> {
+fn next_commands(folder: &DemoFolder, args: &args::DemoArgs) -> Vec<NextCommand> {
     let program = program_name();
-    let port = port.map(|port| format!(" --port {port}")).unwrap_or_default();
     let store = shell_quote(&folder.store().display().to_string());
-    let path = shell_quote(&folder.path.display().to_string());
     let on_store = |arguments: &str| format!("{program} --store {store} {arguments}");
     vec![
         (
             "Kill it in the middle of its work; the runs resume where they were:",
-            format!("kill -9 {}; {program} demo {path}{port}", std::process::id()),
+            format!("kill -9 {}; {program} {}", std::process::id(), args.to_arguments(&folder.path)),
         ),
         ("Look at the seven iterations that failed:", on_store("iterations orders each --failed")),
         ("Retry what failed, and only that, as a new run:", on_store("retry orders --trusted")),

@@ -17,7 +17,7 @@ use crate::dev::{DefinitionFolder, DefinitionRoots, FileWatcher};
 use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts};
 use crate::out::{self, Paint};
-use crate::service::{self, PreparedService, Service, ServiceOptions, StoreLocation};
+use crate::service::{self, PreparedService, ServerCommand, Service, ServiceOptions, StoreLocation};
 use crate::stores;
 
 pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, CliFailure> {
@@ -27,9 +27,16 @@ pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, 
     let settings = crate::mocks::apply(settings, &mocking, false, Paint::stderr(global.no_color))?;
     settings.mocks.iter().for_each(|mocks| out::note(&mocks.describe()));
     let settings = Arc::new(settings);
+    let command = ServerCommand {
+        arguments: args.to_arguments(global),
+        folder: std::env::current_dir().ok(),
+        has_own_store: false,
+        is_mocked: settings.mocks.is_some(),
+    };
     crate::agents::check_model(&settings)?;
     let directory = stores::directory(global);
     let roots = DefinitionRoots::new(&args.paths, Some(directory.clone()), &settings.process_limits)?;
+    let roots = roots.with_mock_file(settings.mocks.as_ref().map(|mocks| mocks.file_path()).as_deref());
     if let Some(note) = roots.truncation_note() {
         out::note(&note);
     }
@@ -41,6 +48,7 @@ pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, 
         drain: Duration::from_secs(args.drain),
         open: args.open,
         testing: &args.testing,
+        command,
     };
     serve_folder(global, options, async |service, folder| print_startup(global, service, folder))
 }
@@ -55,6 +63,8 @@ pub(crate) struct FolderService<'a> {
     pub drain: Duration,
     pub open: bool,
     pub testing: &'a TestingArgs,
+    /// The command that starts this server again.
+    pub command: ServerCommand,
 }
 
 /// Serves the definitions of a folder while they are edited, until an interrupt. `started` is called once, when the
@@ -64,7 +74,7 @@ pub(crate) fn serve_folder(
     folder_service: FolderService<'_>,
     started: impl AsyncFnOnce(&Service, &DefinitionFolder) -> Result<(), CliFailure>,
 ) -> Result<CliExit, CliFailure> {
-    let FolderService { settings, roots, directory, port, drain, open, testing } = folder_service;
+    let FolderService { settings, roots, directory, port, drain, open, testing, command } = folder_service;
     let usual = ServerOptions::default();
     let options = ServerOptions {
         bind: SocketAddr::new(usual.bind.ip(), port.unwrap_or(usual.bind.port())),
@@ -81,6 +91,7 @@ pub(crate) fn serve_folder(
             options,
             sqlite: host::sqlite_options(testing),
             commit_hook: None,
+            command,
         };
         // Watched before the first scan: a change in between causes another scan.
         let watcher = FileWatcher::new(&roots)?;

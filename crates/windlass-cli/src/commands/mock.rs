@@ -38,7 +38,8 @@ fn write_stubs(
         return Ok(CliExit::Success);
     };
     write_new(file, &stubs)?;
-    let run = format!("windlass run {} --static {}", path.display(), file.display());
+    let quoted = |path: &Path| crate::hints::shell_quote(&path.to_string_lossy());
+    let run = format!("windlass run {} --static {}", quoted(path), quoted(file));
     out::note(&format!("wrote {}; edit its answers, then: {run}", file.display()));
     Ok(CliExit::Success)
 }

@@ -37,6 +37,7 @@ mod tree;
 mod worker;
 
 pub(crate) use mock::write_new;
+pub(crate) use tree::format_loop_progress;
 
 use crate::args::{CliArgs, CliCommand, WorkflowCommand};
 use crate::failure::{CliExit, CliFailure};

@@ -177,9 +177,14 @@ impl Registrar<'_> {
                     .code(codes::UNREACHABLE_SERVER)
                     .hint(format!("is it running? `windlass serve` starts one; the URL was {server}"))
             }
-            ServerRequestError::Rejected { status: status @ (401 | 403), detail, .. } => {
-                CliFailure::usage(format!("the server rejects this token ({status}): {detail}"))
+            ServerRequestError::Rejected { status: 401, detail, .. } => {
+                CliFailure::usage(format!("the server rejects this token: {detail}"))
                     .code(codes::TOKEN_REJECTED)
+                    .hint("`windlass token create NAME --scope admin` at the server creates one")
+            }
+            ServerRequestError::Rejected { status: 403, detail, .. } => {
+                CliFailure::usage(format!("this token may not register definitions: {detail}"))
+                    .code(codes::FORBIDDEN)
                     .hint("it needs the scope `admin`: `windlass token create NAME --scope admin` at the server")
             }
             ServerRequestError::Rejected { status: 422, detail, .. } => CliFailure::new(CliExit::Invalid, detail),

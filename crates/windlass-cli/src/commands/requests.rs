@@ -44,7 +44,7 @@ pub(crate) fn signal(global: &GlobalArgs, args: &args::SignalArgs) -> Result<Cli
     let check = approval::check_answers(open, &args.name, None, given.as_ref());
     host::runtime()?.block_on(check).map_err(|refused| {
         let hint = format!("`windlass approvals {run}` shows its open requests, `windlass approve {run}` answers them");
-        approvals::failure(refused).hint(hint)
+        approvals::failure(refused, run).hint(hint)
     })?;
     let payload = given.unwrap_or_default();
     let undelivered = match &runs {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::Program;
 use windlass_runtime::inspect::{final_report, live_owner};
-use windlass_runtime::{RunRequest, RuntimeError, new_run_id, open_descendants, request};
+use windlass_runtime::{RunOptions, RunRequest, RuntimeError, new_run_id, open_descendants, request};
 use windlass_store::{RunRow, RunStatus, Store};
 use windlass_value::Value;
 
@@ -20,7 +20,7 @@ use crate::progress::ProgressDisplay;
 use crate::report::EndedRun;
 use crate::runs::follow::{FollowOptions, follow_to_end, print_ended};
 use crate::runs::{self, Runs, ServerRuns, decode};
-use crate::{agents, children, image, mocks, out, stores, tools, trust};
+use crate::{agents, children, hints, image, mocks, out, stores, tools, trust};
 
 pub(crate) fn resume(global: &GlobalArgs, args: &args::ResumeArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings { agent_options: AgentRunOptions::from_resume_args(args), ..CliSettings::load(global)? };
@@ -41,7 +41,7 @@ pub(crate) fn resume(global: &GlobalArgs, args: &args::ResumeArgs) -> Result<Cli
         let exit = EndedRun::new(&*store, &row.run, &program.plan, &report)?.print(global, None)?;
         if children::has_open_children(&*store, &row.run, &program.plan)? {
             if !args.trust.trusted && trust::is_server_run(&*store, &row)? {
-                let serve = stores::command(global, "serve");
+                let serve = hints::server_command(global);
                 out::note(&format!("child runs are still open; a server resumes them: {serve}"));
                 return Ok(exit);
             }
@@ -80,6 +80,7 @@ fn resume_on_server(
     reject_terminal_options(&[
         ("--trusted", args.trust.trusted),
         ("--stream", args.stream),
+        ("--static", args.mocking.static_file.is_some()),
         (flags.trim(), !flags.is_empty()),
     ])?;
     let interrupts = server.listen()?;
@@ -127,6 +128,17 @@ async fn delegate_to_server(
     Err(refused())
 }
 
+/// Warns that a run which was started with mocks goes on without them.
+fn warn_about_mocks(row: &RunRow, settings: &CliSettings) -> Result<(), CliFailure> {
+    if let Some(file) = RunOptions::from_row(row)?.mock_file.filter(|_| settings.mocks.is_none()) {
+        let option = format!("--static {}", stores::shell_quote(&file));
+        out::note(&format!(
+            "warning: the run was started with {option}; here its calls go to real services and models"
+        ));
+    }
+    Ok(())
+}
+
 async fn resume_here(
     global: &GlobalArgs,
     args: &args::ResumeArgs,
@@ -136,6 +148,7 @@ async fn resume_here(
 ) -> Result<CliExit, CliFailure> {
     let mut interrupts = Interrupts::listen()?;
     print_run_id(global, &row.run)?;
+    warn_about_mocks(row, settings)?;
     tools::check_tools(&stored_program(&**store, &row.run, settings)?.plan, settings)?;
     for below in open_descendants(&**store, &row.run)? {
         tools::check_tools(&stored_program(&**store, &below.run, settings)?.plan, settings)?;
@@ -166,12 +179,7 @@ async fn resume_here(
                     .await?;
                 Ok(exit)
             }
-            WatchOutcome::Interrupted => Ok(report_interruption(
-                global,
-                &row.run,
-                false,
-                &(args.trust.to_flags(&args.permissions) + &args.mocking.to_flags()),
-            )),
+            WatchOutcome::Interrupted => Ok(report_interruption(global, &row.run, false)),
         };
     }
 }
@@ -251,7 +259,7 @@ pub(crate) async fn follow_owner(
         Some(end) => end.show(global, store, run, &settings),
         None => {
             out::note("its process has released the run");
-            Ok(report_interruption(global, run, false, &(args.permissions.to_flags() + &args.mocking.to_flags())))
+            Ok(report_interruption(global, run, false))
         }
     }
 }

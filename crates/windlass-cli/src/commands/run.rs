@@ -119,12 +119,7 @@ async fn start_here(
             children::wait_for_open_children(global, &engine, &*store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        WatchOutcome::Interrupted => Ok(report_interruption(
-            global,
-            &run,
-            args.ephemeral,
-            &(args.permissions.to_flags() + &args.mocking.to_flags()),
-        )),
+        WatchOutcome::Interrupted => Ok(report_interruption(global, &run, args.ephemeral)),
     }
 }
 
@@ -153,12 +148,11 @@ fn note_if_paused(
     Ok(())
 }
 
-pub(crate) fn report_interruption(global: &GlobalArgs, run: &Arc<str>, ephemeral: bool, flags: &str) -> CliExit {
+pub(crate) fn report_interruption(global: &GlobalArgs, run: &Arc<str>, ephemeral: bool) -> CliExit {
     match ephemeral {
         true => out::note("interrupted; the run was in memory only (--ephemeral)"),
         false => {
-            // Permissions were granted to this process only: the command that resumes must repeat them.
-            let command = stores::command(global, &format!("resume {run}{flags}"));
+            let command = stores::command(global, &format!("resume {run}"));
             out::note(&format!("interrupted; the run is stored. Resume it:\n  {command}"));
         }
     }

@@ -11,8 +11,8 @@ use crate::catalog_compiler::{CatalogCompiler, ServerTools, server_tools};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts};
-use crate::service::{self, PreparedService, ServiceOptions, StoreLocation};
-use crate::stores;
+use crate::service::{self, PreparedService, ServerCommand, ServiceOptions, StoreLocation};
+use crate::{out, stores};
 
 pub(crate) fn serve(global: &GlobalArgs, args: &args::ServeArgs) -> Result<CliExit, CliFailure> {
     if args.virtual_time {
@@ -21,6 +21,7 @@ pub(crate) fn serve(global: &GlobalArgs, args: &args::ServeArgs) -> Result<CliEx
     }
     let settings = Arc::new(CliSettings::load(global)?);
     let options = options(args, &settings);
+    warn_about_mocks(global);
     service::run_on_threads(async |front| {
         // Listens from the beginning: an interrupt during startup must stop the server.
         let interrupts = Interrupts::listen()?;
@@ -30,6 +31,12 @@ pub(crate) fn serve(global: &GlobalArgs, args: &args::ServeArgs) -> Result<CliEx
             options,
             sqlite: host::sqlite_options(&args.testing),
             commit_hook: host::commit_hook(&args.testing)?,
+            command: ServerCommand {
+                arguments: args::ServeArgs::to_arguments(global),
+                folder: None,
+                has_own_store: false,
+                is_mocked: false,
+            },
         };
         let ServerTools { tools, remote, edge, gate } = server_tools(&settings)?;
         let base = PreparedService::open(plan, &tools, &edge, gate)?;
@@ -38,6 +45,17 @@ pub(crate) fn serve(global: &GlobalArgs, args: &args::ServeArgs) -> Result<CliEx
         service.print_startup(global, !global.json && std::io::stdout().is_terminal())?;
         service.until_stopped(interrupts).await
     })
+}
+
+/// Warns that this server calls real services for the runs of a server with mocks.
+fn warn_about_mocks(global: &GlobalArgs) {
+    if service::last_server_command(&stores::directory(global)).is_some_and(|last| last.is_mocked) {
+        let last = crate::hints::server_command(global);
+        out::note(&format!(
+            "warning: mocks answered the calls of the last server on this store, `{last}`; here its runs call real \
+             services and models"
+        ));
+    }
 }
 
 /// Server options: the command line wins over the settings, the settings over the defaults.

@@ -96,6 +96,7 @@ fn derive_on_server(
     reject_terminal_options(&[
         ("--trusted", steering.trust.trusted),
         ("--stream", steering.stream),
+        ("--static", steering.mocking.static_file.is_some()),
         (steering.permissions.to_flags().trim(), !steering.permissions.to_flags().is_empty()),
     ])?;
     let interrupts = server.listen()?;
@@ -136,12 +137,7 @@ async fn watch(
             children::wait_for_open_children(global, &engine, &**store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        WatchOutcome::Interrupted => Ok(report_interruption(
-            global,
-            &run,
-            false,
-            &(steering.trust.to_flags(&steering.permissions) + &steering.mocking.to_flags()),
-        )),
+        WatchOutcome::Interrupted => Ok(report_interruption(global, &run, false)),
     }
 }
 

@@ -18,6 +18,8 @@ const COMPANION_FILES: [&str; 6] =
 pub(crate) struct DefinitionRoots {
     folders: Vec<PathBuf>,
     named: Vec<PathBuf>,
+    /// The mock file in use.
+    mock_file: Option<PathBuf>,
     /// The store's directory: it holds no definitions and changes all the time.
     store: Option<PathBuf>,
     /// Maximum folder depth, and maximum number of files in all.
@@ -34,6 +36,7 @@ impl DefinitionRoots {
         let mut roots = DefinitionRoots {
             folders: Vec::new(),
             named: Vec::new(),
+            mock_file: None,
             store: store.and_then(|path| std::path::absolute(path).ok()),
             max_depth: limits.max_dev_depth,
             max_files: limits.max_dev_files,
@@ -50,6 +53,12 @@ impl DefinitionRoots {
             }
         }
         Ok(roots)
+    }
+
+    /// Adds the mock file: its changes matter, wherever it is.
+    #[must_use]
+    pub(crate) fn with_mock_file(self, file: Option<&str>) -> DefinitionRoots {
+        DefinitionRoots { mock_file: file.map(PathBuf::from), ..self }
     }
 
     /// Returns whether the file was named on the command line: it must be a definition then.
@@ -116,6 +125,14 @@ impl DefinitionRoots {
         let parents: BTreeSet<PathBuf> =
             self.named.iter().map(|file| crate::standard_project::folder_of(file)).collect();
         watched.extend(parents.into_iter().map(|folder| (folder, false)));
+        let is_watched = |folder: &Path| {
+            watched.iter().any(|(path, below)| {
+                path.canonicalize().is_ok_and(|path| if *below { folder.starts_with(path) } else { folder == path })
+            })
+        };
+        let mocks = self.mock_file.as_deref().and_then(Path::parent).filter(|folder| !is_watched(folder));
+        let mocks = mocks.map(|folder| (folder.to_owned(), false));
+        watched.extend(mocks);
         watched
     }
 
@@ -136,7 +153,8 @@ impl DefinitionRoots {
         let fits = looks_like_definition(path)
             || path.extension().is_none()
             || COMPANION_FILES.iter().any(|name| path.ends_with(name));
-        !in_store && fits && !relative.components().any(hidden)
+        let is_mock_file = || path.canonicalize().is_ok_and(|path| self.mock_file.as_ref() == Some(&path));
+        !in_store && fits && !relative.components().any(hidden) || is_mock_file()
     }
 }
 

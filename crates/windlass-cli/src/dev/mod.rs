@@ -81,6 +81,10 @@ impl DefinitionFolder {
     ///
     /// Blocking: reads, compiles and writes.
     pub(crate) fn rescan(&mut self) {
+        // First: the names of mocked steps matter to the definitions.
+        if let Some(message) = self.settings.mocks.as_ref().and_then(|mocks| mocks.reload(&self.settings, self.paint)) {
+            info!(event = "mocks", "{message}");
+        }
         let files = self.roots.files();
         let mut names: BTreeMap<Arc<str>, PathBuf> = BTreeMap::new();
         for file in &files {

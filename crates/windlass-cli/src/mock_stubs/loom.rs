@@ -61,6 +61,8 @@ struct Inference<'a> {
     bodies: BTreeMap<String, ResultPlace>,
     /// The source of the items of each loop or data action.
     items: BTreeMap<String, ResultPlace>,
+    /// Where the values of variables come from, by lower-case name.
+    variables: BTreeMap<String, ResultPlace>,
     shapes: BTreeMap<String, ReadShape>,
 }
 
@@ -69,7 +71,13 @@ pub(super) fn stubs(tree: &Value) -> Vec<Stub> {
     let root = tree.get("definition").or(properties).unwrap_or(tree);
     let mut actions = Vec::new();
     collect(root, None, &mut actions);
-    let mut inference = Inference { actions, bodies: BTreeMap::new(), items: BTreeMap::new(), shapes: BTreeMap::new() };
+    let mut inference = Inference {
+        actions,
+        bodies: BTreeMap::new(),
+        items: BTreeMap::new(),
+        variables: BTreeMap::new(),
+        shapes: BTreeMap::new(),
+    };
     // The second pass knows the sources of all results, also of those that come later in the file.
     for _ in 0..2 {
         inference.find_sources();
@@ -92,7 +100,12 @@ fn collect<'a>(value: &'a Value, around: Option<&str>, found: &mut Vec<FoundActi
             ("actions", Value::Map(entries)) => {
                 entries.iter().for_each(|(name, item)| collect_action(name, item, around, found));
             }
-            ("cases", Value::Map(entries)) => entries.iter().for_each(|(_, case)| collect(case, around, found)),
+            // Those that are single actions were collected with their switch, after which they are named.
+            ("cases", Value::Map(entries)) => {
+                let blocks = entries.iter().filter(|(_, case)| !is_single_action(case));
+                blocks.for_each(|(_, case)| collect(case, around, found));
+            }
+            ("default", inner) if is_single_action(inner) => {}
             ("cases", Value::List(items)) => items.iter().for_each(|case| collect(case, around, found)),
             ("action", item) => collect_action("", item, around, found),
             (_, inner) => collect(inner, around, found),
@@ -107,12 +120,26 @@ fn collect<'a>(value: &'a Value, around: Option<&str>, found: &mut Vec<FoundActi
     }
 }
 
+/// Returns whether a case of a switch is one action instead of a block of actions.
+fn is_single_action(case: &Value) -> bool {
+    case.get("case").is_none() && case.get("type").is_some_and(|kind| kind.as_str().is_some())
+}
+
 fn collect_action<'a>(name: &str, value: &'a Value, around: Option<&str>, found: &mut Vec<FoundAction<'a>>) {
     let kind = value.get("type").and_then(Value::as_str).unwrap_or_default().to_lowercase();
-    let is_loop = kind == "foreach";
+    let (is_loop, is_switch) = (kind == "foreach", kind == "switch");
     if !name.is_empty() {
         let around = around.map(str::to_owned);
         found.push(FoundAction { name: name.to_owned(), kind, value, around });
+    }
+    if is_switch {
+        let cases = value.get("cases").and_then(Value::as_map).into_iter().flat_map(Map::iter);
+        let default = value.get("default").map(|inner| ("default", inner));
+        for (which, inner) in cases.map(|(key, case)| (&**key, case)).chain(default) {
+            if is_single_action(inner) {
+                collect_action(&format!("{name}_{which}"), inner, around, found);
+            }
+        }
     }
     let before = found.len();
     collect(value, if is_loop { Some(name) } else { around }, found);
@@ -152,6 +179,10 @@ impl Inference<'_> {
                         self.bodies.insert(name, place);
                     }
                 }
+                "setvariable" => {
+                    let variable = field(action.value, "name").and_then(Value::as_str).map(str::to_lowercase);
+                    self.variables.extend(variable.zip(source("value")));
+                }
                 "query" | "select" | "foreach" => {
                     let from = if action.kind == "foreach" { "foreach" } else { "from" };
                     let Some((call, mut path)) = source(from).or_else(|| source("items")) else { continue };
@@ -190,6 +221,7 @@ impl Inference<'_> {
                 (self.bodies.get(&argument?)?, if is_body { &rest[1..] } else { return None })
             }
             "items" => (self.items.get(&argument?)?, &read.path),
+            "variables" => (self.variables.get(&argument?)?, &read.path),
             "item" => (self.items.get(&around?.to_lowercase())?, &read.path),
             _ => return None,
         };
@@ -216,7 +248,8 @@ impl Inference<'_> {
             each_text(&part, &mut |text| reads.extend(function_reads(text).into_iter().map(|read| (read, None))));
         }
         for (read, around) in reads {
-            let Some((call, path)) = self.place(&read, around.as_deref()) else { continue };
+            let Some((call, mut path)) = self.place(&read, around.as_deref()) else { continue };
+            path.extend(read.is_list.then_some(ShapeKey::Element));
             let part = self.shapes.entry(call).or_default().at(&path);
             if let Some(value) = read.compared {
                 part.set_sample(value);

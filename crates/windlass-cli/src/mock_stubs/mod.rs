@@ -3,6 +3,7 @@
 mod loom;
 mod noetl;
 mod reads;
+mod schema_samples;
 mod shape;
 mod zenflow;
 

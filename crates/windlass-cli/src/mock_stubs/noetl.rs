@@ -19,7 +19,15 @@ struct FoundTask<'a> {
     value: &'a Value,
     /// The task before it in its step.
     previous: Option<usize>,
+    /// Its step is a loop.
+    is_in_loop: bool,
 }
+
+/// What templates read of a step that is a loop.
+const LOOP_FACTS: [&str; 2] = ["results", "stats"];
+
+/// Reducers of shared variables that take numbers.
+const NUMBER_REDUCERS: [&str; 4] = ["sum", "min", "max", "increment"];
 
 pub(super) fn stubs(tree: &Value) -> Vec<Stub> {
     let steps = tree.get("workflow").and_then(Value::as_list).unwrap_or_default();
@@ -35,6 +43,13 @@ pub(super) fn stubs(tree: &Value) -> Vec<Stub> {
                 own_place(&read, index, task).or_else(|| step_place(&read, &tasks)).or_else(|| items.place(&read));
             add(place, &read, &mut shapes);
         }
+        each_number(task.value, &mut |text| {
+            for read in name_reads(text) {
+                if let Some((index, path)) = own_place(&read, index, task).or_else(|| step_place(&read, &tasks)) {
+                    shapes[index].at(&path).set_sample(Value::Int(1));
+                }
+            }
+        });
         add_collected(task.value, &mut shapes[index]);
     }
     for step in steps {
@@ -53,7 +68,8 @@ fn collect<'a>(step: &'a Value, found: &mut Vec<FoundTask<'a>>) {
     let Some(name) = step.get("step").and_then(Value::as_str).map(str::to_owned) else { return };
     let mut push = |label: Option<String>, kind: &str, value: &'a Value, previous: bool| {
         let previous = found.len().checked_sub(1).filter(|_| previous);
-        found.push(FoundTask { step: name.clone(), label, kind: kind.to_owned(), value, previous });
+        let is_in_loop = step.get("loop").is_some();
+        found.push(FoundTask { step: name.clone(), label, kind: kind.to_owned(), value, previous, is_in_loop });
     };
     let kind = |tool: &'a Value| tool.get("kind").and_then(Value::as_str).unwrap_or_default();
     match step.get("tool") {
@@ -131,12 +147,29 @@ fn own_place(read: &ReadPlace, index: usize, task: &FoundTask<'_>) -> Option<(us
     }
 }
 
-/// Returns the place that the name of a step or the label of a task means.
+/// Calls this for every text that a reducer of numbers gets.
+fn each_number(value: &Value, visit: &mut dyn FnMut(&str)) {
+    match value {
+        Value::List(items) => items.iter().for_each(|item| each_number(item, visit)),
+        Value::Map(map) => map.iter().for_each(|(key, inner)| match inner {
+            Value::Str(text) if NUMBER_REDUCERS.contains(&&**key) => visit(text),
+            inner => each_number(inner, visit),
+        }),
+        _ => {}
+    }
+}
+
+/// Returns the place that the name of a step or the label of a task means. The facts of a loop are no results of its
+/// tasks.
 fn step_place(read: &ReadPlace, tasks: &[FoundTask<'_>]) -> Option<(usize, Vec<ShapeKey>)> {
     let is_label = |task: &&FoundTask<'_>| task.label.as_ref() == Some(&read.head);
     let by_label = tasks.iter().position(|task| is_label(&task));
     // A step's result is that of its last task.
     let index = by_label.or_else(|| tasks.iter().rposition(|task| task.step == read.head))?;
+    let is_fact = matches!(read.path.first(), Some(ShapeKey::Field(name)) if LOOP_FACTS.contains(&name.as_str()));
+    if by_label.is_none() && tasks[index].is_in_loop && is_fact {
+        return None;
+    }
     Some((index, read.path.clone()))
 }
 

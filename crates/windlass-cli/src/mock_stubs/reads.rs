@@ -18,7 +18,12 @@ pub(super) struct ReadPlace {
     pub contains: Option<String>,
     /// The whole text is this one expression.
     pub is_whole: bool,
+    /// The value is the argument of a function that takes lists.
+    pub is_list: bool,
 }
+
+/// Functions whose arguments are lists and nothing else.
+const LIST_FUNCTIONS: [&str; 6] = ["union", "intersection", "join", "sort", "reverse", "chunk"];
 
 /// Returns the reads of functions such as `body('x')?['a']` in a text of a Logic Apps definition.
 pub(super) fn function_reads(text: &str) -> Vec<ReadPlace> {
@@ -43,7 +48,9 @@ fn calls(expression: &str, is_alone: bool) -> Vec<ReadPlace> {
         let is_compared = before.to_lowercase().ends_with("equals(");
         let compared = rest.trim_start().strip_prefix(',').filter(|_| is_compared).and_then(literal);
         let is_whole = is_alone && before.is_empty() && rest.trim().is_empty();
-        found.push(ReadPlace { head: name.to_lowercase(), argument, path, compared, contains: None, is_whole });
+        let is_list = enclosing_function(before).is_some_and(|name| LIST_FUNCTIONS.contains(&name.as_str()));
+        let head = name.to_lowercase();
+        found.push(ReadPlace { head, argument, path, compared, contains: None, is_whole, is_list });
     }
     found
 }
@@ -67,9 +74,21 @@ fn paths(expression: &str) -> Vec<ReadPlace> {
         let searched = rest.strip_prefix('(').filter(|_| is_search).and_then(literal);
         let contains = searched.as_ref().and_then(Value::as_str).map(str::to_owned);
         let is_whole = start == 0 && rest.is_empty();
-        found.push(ReadPlace { head: name.to_owned(), argument: None, path, compared, contains, is_whole });
+        let head = name.to_owned();
+        found.push(ReadPlace { head, argument: None, path, compared, contains, is_whole, is_list: false });
     }
     found
+}
+
+/// Returns the name of the function, in lower case, whose arguments a text ends with.
+fn enclosing_function(before: &str) -> Option<String> {
+    let mut depth = 0;
+    let open = before.char_indices().rev().find_map(|(at, c)| {
+        depth += i32::from(c == ')') - i32::from(c == '(');
+        (depth < 0).then_some(at)
+    })?;
+    let name = before[..open].rsplit(|c: char| !c.is_ascii_alphanumeric()).next()?;
+    Some(name.to_lowercase())
 }
 
 /// Returns the expressions between these marks.

@@ -2,6 +2,8 @@
 
 use windlass_value::{Map, Value};
 
+use super::schema_samples::{schema_number, schema_text};
+
 /// A step on the way into a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ShapeKey {
@@ -68,7 +70,7 @@ impl ReadShape {
                 let items = schema.get("items").cloned().unwrap_or_default();
                 self.at(&[ShapeKey::Element]).add_schema(&items, depth + 1);
             }
-            Some("integer" | "number") => self.set_sample(Value::Int(1)),
+            Some("integer" | "number") => self.set_sample(schema_number(schema)),
             Some("boolean") => self.set_sample(Value::Bool(true)),
             Some("string") => self.set_sample(schema_text(schema)),
             Some("null") => self.set_sample(Value::Null),
@@ -92,17 +94,6 @@ impl ReadShape {
             Some(value) if !ends_pages(name) => value.clone(),
             _ => sample_by_name(name),
         }
-    }
-}
-
-fn schema_text(schema: &Value) -> Value {
-    match schema.get("format").and_then(Value::as_str) {
-        Some("date-time") => "2026-01-31T12:00:00Z".into(),
-        Some("date") => "2026-01-31".into(),
-        Some("uri") => "https://example.com".into(),
-        Some("email") => "someone@example.com".into(),
-        Some("uuid") => "00000000-0000-4000-8000-000000000000".into(),
-        _ => "text".into(),
     }
 }
 

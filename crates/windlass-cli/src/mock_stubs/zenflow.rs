@@ -50,7 +50,9 @@ fn add_step(step: &Value, around: &str, tree: &Value, reads: &BTreeMap<String, S
     inner.iter().for_each(|step| add_step(step, &path, tree, reads, stubs));
     let judge = looping.and_then(|looping| looping.get("untilAgent"));
     if inner.is_empty() && step.get("include").is_none() {
-        stubs.push(agent_stub(step, id, &path, tree, reads.get(id)));
+        let own = looping.and_then(|looping| looping.get("until")).and_then(Value::as_str);
+        let own = own.and_then(searched_in_reply);
+        stubs.push(agent_stub(step, id, &path, tree, (reads.get(id), own)));
     }
     if judge.is_some() {
         let verdict = [("done", Value::Bool(true)), ("reason", "It is good.".into())];
@@ -60,7 +62,18 @@ fn add_step(step: &Value, around: &str, tree: &Value, reads: &BTreeMap<String, S
     }
 }
 
-fn agent_stub(step: &Value, id: &str, path: &str, tree: &Value, reads: Option<&StepReads>) -> Stub {
+/// Returns the text that the condition of a step's own loop searches its reply for.
+fn searched_in_reply(condition: &str) -> Option<String> {
+    name_reads(condition).into_iter().find(|read| read.head == "content")?.contains
+}
+
+fn agent_stub(
+    step: &Value,
+    id: &str,
+    path: &str,
+    tree: &Value,
+    (reads, searched): (Option<&StepReads>, Option<String>),
+) -> Stub {
     let agent = step.get("agent").and_then(Value::as_str);
     let described = agent.and_then(|agent| tree.get("agents")?.get(agent));
     let schema = step.get("resultSchema").or_else(|| described.and_then(|agent| agent.get("resultSchema")));
@@ -68,10 +81,11 @@ fn agent_stub(step: &Value, id: &str, path: &str, tree: &Value, reads: Option<&S
     if let Some(schema) = schema {
         shape.add_schema(schema, 0);
     }
-    let answer = match (schema, reads.and_then(|reads| reads.contains.as_ref())) {
+    let searched = searched.or_else(|| reads.and_then(|reads| reads.contains.clone()));
+    let answer = match (schema, searched) {
         (Some(_), _) if shape.is_empty() => ("calls", submit(Value::map(Map::new()))),
         (Some(_), _) => ("calls", submit(shape.sample("result"))),
-        (None, Some(text)) => ("text", text.as_str().into()),
+        (None, Some(text)) => ("text", text.into()),
         (None, None) => ("text", Value::from(format!("The reply of {id}."))),
     };
     let instructions = step.get("instructions").and_then(Value::as_str).unwrap_or_default();

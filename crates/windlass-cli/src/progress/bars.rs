@@ -10,7 +10,7 @@ use windlass_core::{Event, EventKind, Program};
 
 use super::agents;
 use super::loops::{LiveLoops, LoopChange};
-use super::{ProgressSeed, is_inside, is_top};
+use super::{ProgressSeed, SeededLoop, is_inside, is_top};
 use crate::text;
 
 /// Maximum number of bars drawn; further ones are tracked but not shown.
@@ -36,8 +36,8 @@ impl ProgressBars {
     pub(crate) fn seed(&mut self, begun: ProgressSeed) {
         self.last_seq = begun.events;
         begun.steps.iter().for_each(|(path, kind)| self.step_began(path, kind));
-        for (path, seen) in begun.loops {
-            self.loops.0.insert(path.clone(), seen);
+        for SeededLoop { path, progress, .. } in begun.loops {
+            self.loops.0.insert(path.clone(), progress);
             self.loop_began(&path);
             self.loop_moved(&path);
         }

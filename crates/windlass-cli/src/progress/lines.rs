@@ -46,10 +46,10 @@ impl ProgressLines {
         // The clock starts with the run, also for a display that starts later.
         self.begun_at = Some(begun.at);
         // Outer loops come first.
-        for (path, seen) in begun.loops.iter().take(MAX_LOOPS) {
-            out::note(&format!("{path} continues at {}", seen.count()));
+        for seeded in begun.loops.iter().take(MAX_LOOPS) {
+            out::note(&format!("{} continues at {}", seeded.path, seeded.position));
         }
-        self.loops.0.extend(begun.loops);
+        self.loops.0.extend(begun.loops.into_iter().map(|seeded| (seeded.path, seeded.progress)));
         if begun.paused {
             out::note(PAUSED);
         }

@@ -8,6 +8,7 @@ mod loops;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
+use windlass_core::plan::Plan;
 use windlass_core::{Event, FrameView, Program, State, frame_tree};
 use windlass_runtime::inspect::{StoredRun, frame_path};
 use windlass_value::Timestamp;
@@ -15,6 +16,8 @@ use windlass_value::Timestamp;
 use bars::ProgressBars;
 use lines::ProgressLines;
 use loops::LoopProgress;
+
+use crate::commands::format_loop_progress;
 
 pub(crate) enum ProgressDisplay {
     Quiet,
@@ -51,7 +54,7 @@ impl ProgressDisplay {
             ProgressDisplay::Quiet => return,
             ProgressDisplay::Lines(_) | ProgressDisplay::Bars(_) => frame_tree(program, state),
         };
-        let begun = ProgressSeed::from_frames(&frames, state, row.created_at);
+        let begun = ProgressSeed::from_frames(&program.plan, &frames, state, row.created_at);
         match self {
             ProgressDisplay::Quiet => {}
             ProgressDisplay::Lines(lines) => lines.seed(begun),
@@ -93,27 +96,40 @@ pub(crate) struct ProgressSeed {
     paused: bool,
     /// Path and kind of the live top-level steps.
     steps: Vec<(Arc<str>, Arc<str>)>,
-    loops: Vec<(Arc<str>, LoopProgress)>,
+    loops: Vec<SeededLoop>,
+}
+
+/// A loop that started before the display.
+struct SeededLoop {
+    path: Arc<str>,
+    progress: LoopProgress,
+    /// The position of the run in it, as `status` shows it.
+    position: String,
 }
 
 impl ProgressSeed {
-    fn from_frames(frames: &[FrameView], state: &State, at: Timestamp) -> ProgressSeed {
+    fn from_frames(plan: &Plan, frames: &[FrameView], state: &State, at: Timestamp) -> ProgressSeed {
         let steps = frames.iter().map(|view| (view.name.clone(), view.label.clone())).collect();
         let mut loops = Vec::new();
-        live_loops(frames, "", &mut loops);
+        live_loops(plan, frames, "", &mut loops);
         ProgressSeed { events: state.events, at, paused: state.paused, steps, loops }
     }
 }
 
 /// Collects live loops. The paths are those of the events: `pages[3].items`.
-fn live_loops(frames: &[FrameView], parent: &str, into: &mut Vec<(Arc<str>, LoopProgress)>) {
+fn live_loops(plan: &Plan, frames: &[FrameView], parent: &str, into: &mut Vec<SeededLoop>) {
     for view in frames {
         let path = frame_path(parent, view);
         if let Some(looping) = &view.looping {
             let (max_iterations, ended, last) = (looping.max_iterations, looping.ended, looping.last.clone());
-            into.push((path.as_str().into(), LoopProgress { max_iterations, ended, last, fresh: false }));
+            let position = format_loop_progress(plan, view, looping);
+            into.push(SeededLoop {
+                path: path.as_str().into(),
+                progress: LoopProgress { max_iterations, ended, last, fresh: false },
+                position,
+            });
         }
-        live_loops(&view.children, &path, into);
+        live_loops(plan, &view.children, &path, into);
     }
 }
 

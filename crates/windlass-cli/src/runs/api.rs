@@ -7,6 +7,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use hyper::{Method, Response};
+use windlass_runtime::inspect::fill_run_id;
 use windlass_value::{Value, parse_json, to_json};
 
 use super::decode::unexpected;
@@ -19,6 +20,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum number of bytes of a response: a page of iterations or events may be large.
 const MAX_RESPONSE_BYTES: usize = 256 * 1024 * 1024;
+
+/// The code of the engine for an id that another run has.
+const RUN_EXISTS: &str = "WND-2615";
 
 /// A server, and how its token was found.
 pub(crate) struct ServerApi {
@@ -49,6 +53,8 @@ pub(crate) struct ServerProblem {
     detail: String,
     hint: Option<String>,
     problems: Vec<String>,
+    /// The run that the request is about.
+    run: Option<String>,
     /// The codes of the single problems.
     pub codes: Vec<String>,
 }
@@ -125,7 +131,13 @@ impl ServerApi {
                 let target = response.headers().get(LOCATION).and_then(|target| target.to_str().ok());
                 Err(ApiError::Redirected(target.unwrap_or("another address").to_owned()))
             }
-            status => Err(problem(status, &self.collect(response).await?)),
+            status => {
+                let mut problem = problem(status, &self.collect(response).await?);
+                if let ApiError::Problem(problem) = &mut problem {
+                    problem.run = requested_run(path, body, problem.cause);
+                }
+                Err(problem)
+            }
         }
     }
 
@@ -168,7 +180,7 @@ impl ServerApi {
     }
 
     fn problem_failure(&self, problem: ServerProblem) -> CliFailure {
-        let ServerProblem { status, code, cause, mut detail, hint, problems, .. } = problem;
+        let ServerProblem { status, code, cause, mut detail, hint, problems, run, .. } = problem;
         let url = &self.url;
         if status == 401 {
             let message = match self.has_token {
@@ -189,7 +201,7 @@ impl ServerApi {
         let failure = if status == 403 { failure.code(codes::FORBIDDEN) } else { failure };
         // Advice for clients of the API is replaced by the command that does the same.
         match hint.filter(|hint| is_for_people(hint)).or_else(|| hint_for(cause).map(str::to_owned)) {
-            Some(hint) => failure.hint(hint),
+            Some(hint) => failure.hint(run.map(|run| fill_run_id(&hint, &run)).unwrap_or(hint)),
             None => failure,
         }
     }
@@ -200,15 +212,27 @@ fn is_for_people(hint: &str) -> bool {
     !hint.contains("/api/v1/")
 }
 
+/// Returns the run that a request is about: the one that exists already, or that of the path.
+fn requested_run(path: &str, body: Option<&Value>, cause: Option<&str>) -> Option<String> {
+    let new = || body.and_then(|body| body.get("id")).and_then(Value::as_str).map(str::to_owned);
+    let run = || path.strip_prefix("runs/")?.split(['/', '?']).next().map(unescape);
+    if cause == Some(RUN_EXISTS) { new() } else { run() }
+}
+
+/// Decodes a part of a path; the inverse of [`segment`] for what ids of runs consist of.
+fn unescape(part: &str) -> String {
+    part.replace("%3A", ":")
+}
+
 /// Returns advice for errors of the engine, as the same command on a store gives it.
 fn hint_for(cause: Option<&str>) -> Option<&'static str> {
     Some(match cause? {
         "WND-2208" => "give inputs with --set, --input or --input-file; `windlass definitions show NAME` lists them",
-        "WND-2615" => "choose another --id, or inspect the existing run with `windlass status`",
+        RUN_EXISTS => "choose another --id, or inspect the existing run with `windlass status RUN`",
         "WND-2619" => "`windlass events RUN` shows what has started",
         "WND-2620" => "occurrences are counted from 1; without --occurrence the last is taken",
         "WND-2622" => "--set changes only existing variables; nothing was started",
-        "WND-2623" => "end it first with `windlass cancel`",
+        "WND-2623" => "end it first: windlass cancel RUN",
         "WND-2624" => "to repeat a part of it: windlass restart RUN --from PATH",
         _ => return None,
     })
@@ -238,6 +262,7 @@ fn problem(status: u16, bytes: &[u8]) -> ApiError {
         cause: known("cause"),
         detail: text("detail").unwrap_or_else(|| format!("the server responds with the status {status}")),
         hint: text("hint"),
+        run: None,
         problems: all.iter().map(one).filter(|line| !line.is_empty()).collect(),
         codes: codes.collect(),
     }))

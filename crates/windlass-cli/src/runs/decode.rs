@@ -8,6 +8,7 @@ use windlass_core::{
     ErrorInfo, Event, EventKind, FrameView, IterationRecord, IterationVerdict, LoopEndReason, LoopSummary, LoopView,
     RunReply, Status,
 };
+use windlass_runtime::adapters::CHILD_FACT;
 use windlass_runtime::inspect::{ListedStatus, LoopDetails, LoopDetailsByStep, LoopHistory, StoredEvent};
 use windlass_runtime::{FinalReport, StepReport, codec};
 use windlass_server::triggers::QueuePositionInfo;
@@ -128,7 +129,9 @@ fn error(value: &Value) -> Decoded<ErrorInfo> {
     let kind = optional_text(value, "kind").unwrap_or_default();
     let info = ErrorInfo::new(text(value, "code")?, kind, text(value, "message")?);
     let path = optional_text(value, "path").unwrap_or_default().into();
-    Ok(ErrorInfo { hint: optional_text(value, "hint").map(Arc::from), path, ..info })
+    let child = value.get(CHILD_FACT).map(|child| (CHILD_FACT, child.clone()));
+    let facts = child.map(|child| Value::object([child])).unwrap_or_default();
+    Ok(ErrorInfo { hint: optional_text(value, "hint").map(Arc::from), path, facts, ..info })
 }
 
 /// Reads the report of an ended run.

@@ -23,7 +23,7 @@ use crate::host::Interrupts;
 use crate::out;
 use crate::progress::{BEAT, ProgressDisplay};
 use crate::report::EndedRun;
-use crate::{stores, text, warnings};
+use crate::{hints, stores, text, warnings};
 
 /// Time within which a server that went away may return.
 const RECONNECT_FOR: Duration = Duration::from_secs(3);
@@ -102,12 +102,24 @@ impl<'a> EventFollower<'a> {
         Ok(None)
     }
 
+    /// Returns how to go on after the server went away: nobody knows whether it was stopped.
+    fn how_to_continue(&self, global: &GlobalArgs, command: &str) -> String {
+        let again = stores::command(global, command);
+        match crate::runs::named_server(global) {
+            Ok(None) => {
+                let serve = hints::server_command(global);
+                format!("if the server was stopped, the run continues with `{serve}`; to follow it then: {again}")
+            }
+            _ => format!("if the server was stopped, the run continues when it is back; to follow it then: {again}"),
+        }
+    }
+
     /// Returns the failure for a server that went away, with the command that continues.
     pub(crate) fn failure(&self, global: &GlobalArgs, error: ApiError, command: &str) -> CliFailure {
         let lost = matches!(&error, ApiError::Unreachable(_)) || error.is_status(503);
         let failure = self.runs.api.failure(error);
         match lost {
-            true => failure.hint(format!("the run is not affected; to continue: {}", stores::command(global, command))),
+            true => failure.hint(self.how_to_continue(global, command)),
             false => failure,
         }
     }
@@ -164,7 +176,9 @@ pub(crate) fn follow_to_end(
     run: &str,
     options: FollowOptions<'_>,
 ) -> Result<CliExit, CliFailure> {
-    let detail = runs.detail(run)?;
+    let detail = runs
+        .block_on(runs.api.get(&run_path(run, "")))
+        .map_err(|error| EventFollower::new(runs, run, 0).failure(global, error, &format!("events {run} --follow")))?;
     let (_, row) = decode::listed_run(&detail)?;
     let past_events = decode::optional_number(&detail, "events").filter(|_| options.from_now);
     let program = runs.program(&row, options.settings)?;

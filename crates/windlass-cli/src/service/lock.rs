@@ -3,8 +3,10 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::failure::{CliFailure, codes};
 
@@ -14,15 +16,47 @@ const LOCK_FILE: &str = "server.lock";
 const MAX_TRIES: u32 = 5;
 const RETRY_DELAY: Duration = Duration::from_millis(20);
 
+/// The command that started a server. Its store remembers it, for the hints that start the server again.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct ServerCommand {
+    /// The command line after `windlass`, without the option that names the store.
+    pub arguments: String,
+    /// The folder in which the command must be given; `None` if it does not matter.
+    pub folder: Option<PathBuf>,
+    /// The store follows from the arguments.
+    pub has_own_store: bool,
+    /// Mocks answer calls in the server's process.
+    pub is_mocked: bool,
+}
+
+/// The content of the lock file.
+#[derive(Serialize, Deserialize)]
+struct LockHolder {
+    process: u32,
+    address: String,
+    command: ServerCommand,
+}
+
+impl LockHolder {
+    fn read(file: &mut File) -> Option<LockHolder> {
+        let mut text = String::new();
+        file.read_to_string(&mut text).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+}
+
 /// Returns the address of the server that currently holds this store.
 pub(crate) fn serving_address(store: &Path) -> Option<String> {
     let mut file = File::open(store.join(LOCK_FILE)).ok()?;
     if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
         return None;
     }
-    let mut holder = String::new();
-    file.read_to_string(&mut holder).ok()?;
-    holder.trim().split_once(" on ").map(|(_, address)| address.to_owned())
+    LockHolder::read(&mut file).map(|holder| holder.address)
+}
+
+/// Returns the command of the server that holds this store, or of the last one that held it.
+pub(crate) fn last_server_command(store: &Path) -> Option<ServerCommand> {
+    LockHolder::read(&mut File::open(store.join(LOCK_FILE)).ok()?).map(|holder| holder.command)
 }
 
 /// Held as long as the server lives: the system releases it when the process dies.
@@ -50,11 +84,10 @@ impl StoreLock {
             Ok(()) => Ok(StoreLock { file }),
             Err(TryLockError::Error(error)) => Err(failed(error)),
             Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
                 // The holder may not have written its address yet.
-                let _ = file.read_to_string(&mut holder);
-                let holder =
-                    if holder.trim().is_empty() { "another process".to_owned() } else { holder.trim().to_owned() };
+                let holder = LockHolder::read(&mut file);
+                let holder = holder.map(|holder| format!("process {} on {}", holder.process, holder.address));
+                let holder = holder.unwrap_or_else(|| "another process".to_owned());
                 Err(CliFailure::usage(format!("another server already uses this store: {holder}"))
                     .code(codes::BUSY_STORE)
                     .location(store.display().to_string())
@@ -63,9 +96,10 @@ impl StoreLock {
         }
     }
 
-    /// Writes the server's address into the lock file for other processes.
-    pub(crate) fn write_address(&mut self, address: &str) {
-        let text = format!("process {} on {address}\n", std::process::id());
+    /// Writes the server's address and its command into the lock file, for other processes.
+    pub(crate) fn write_holder(&mut self, address: &str, command: ServerCommand) {
+        let holder = LockHolder { process: std::process::id(), address: address.to_owned(), command };
+        let text = serde_json::to_string(&holder).unwrap_or_default() + "\n";
         // The text is only informational.
         let _ = self
             .file

@@ -29,7 +29,7 @@ use crate::failure::{CliExit, CliFailure, codes};
 use crate::host::Interrupts;
 use crate::{host, out, stores};
 use lock::StoreLock;
-pub(crate) use lock::serving_address;
+pub(crate) use lock::{ServerCommand, last_server_command, serving_address};
 pub(crate) use traces::engine_spans;
 
 /// A server evicts a waiting run soon: it has many of them.
@@ -68,6 +68,8 @@ pub(crate) struct ServiceOptions<'a> {
     pub options: ServerOptions,
     pub sqlite: SqliteOptions,
     pub commit_hook: Option<CommitHook>,
+    /// The command that starts this server again.
+    pub command: ServerCommand,
 }
 
 /// A store with an engine on it, before any client can reach it.
@@ -80,6 +82,7 @@ pub(crate) struct PreparedService {
     options: ServerOptions,
     limits: windlass_core::Limits,
     credentials: ServerCredentials,
+    command: ServerCommand,
 }
 
 impl PreparedService {
@@ -91,7 +94,7 @@ impl PreparedService {
         edge: &SecretBoundary,
         gate: Arc<dyn InputGate>,
     ) -> Result<PreparedService, CliFailure> {
-        let ServiceOptions { settings, location: place, options, sqlite, commit_hook } = service_options;
+        let ServiceOptions { settings, location: place, options, sqlite, commit_hook, command } = service_options;
         let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
             StoreLocation::Memory => {
                 let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -124,11 +127,12 @@ impl PreparedService {
             adopt: true,
             commit_hook,
             log_limits: TaskLogLimits::from_limits(&settings.process_limits),
+            mock_file: settings.mocks.as_ref().map(|mocks| mocks.file_path()),
             ..EngineOptions::default()
         };
         let engine = RuntimeEngine::new(store.clone(), engine)?;
         let limits = settings.limits.clone();
-        Ok(PreparedService { store, engine, dispatcher, lock, directory, options, limits, credentials })
+        Ok(PreparedService { store, engine, dispatcher, lock, directory, options, limits, credentials, command })
     }
 
     /// Starts to accept clients, on separate threads.
@@ -137,7 +141,7 @@ impl PreparedService {
         compiler: Arc<dyn DefinitionCompiler>,
         front: &Handle,
     ) -> Result<Service, CliFailure> {
-        let PreparedService { store, engine, dispatcher, mut lock, directory, options, limits, credentials } = self;
+        let PreparedService { store, engine, dispatcher, mut lock, directory, options, limits, credentials, command } = self;
         let token = match (&directory, options.no_auth) {
             (_, true) => None,
             (Some(directory), false) => first_token(&*store, directory).map_err(token_failure)?,
@@ -188,7 +192,7 @@ impl PreparedService {
             .map_err(|error| start_failure(error, dev))?;
         let address = format!("http://{}", reachable(running.address));
         if let Some(lock) = &mut lock {
-            lock.write_address(&address);
+            lock.write_holder(&address, command);
         }
         let token = token.map(|token| token.reveal().to_owned());
         Ok(Service { app, running, address, token, directory, drain, traces, _lock: lock })

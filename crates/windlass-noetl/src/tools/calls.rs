@@ -31,6 +31,9 @@ impl NoetlCompiler<'_> {
             self.missing_input("playbook", "path", inputs.span);
             return None;
         };
+        if inputs.is_mocked {
+            return Some(TaskWork::Effect { tool: "playbook".into(), input });
+        }
         let name = expect_text(node, "`path`", &mut self.diagnostics)?.text.trim();
         if name.is_empty() {
             self.error(codes::BAD_VALUE, node.span, "the path of the playbook is empty", "give the path of its file");

@@ -83,6 +83,8 @@ pub(crate) struct TaskInputs<'n> {
     pub span: Span,
     /// The timeout of an attempt, if the inputs set one.
     pub timeout: Option<Amount<Duration>>,
+    /// A mock answers the call.
+    pub is_mocked: bool,
 }
 
 impl NoetlCompiler<'_> {

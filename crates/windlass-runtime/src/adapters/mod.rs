@@ -18,4 +18,5 @@ pub(crate) use in_memory::InMemoryAdapter;
 pub(crate) use iterations::pack_iterations;
 pub use local::{LocalAdapter, RunMailbox, RunMessage};
 pub use replay::{ReplayAdapter, ReplayObserver};
+pub use run_outbox::CHILD_FACT;
 pub(crate) use run_outbox::{RunOutboxOptions, evicted_status, resident_status};

@@ -5,18 +5,24 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use windlass_core::state::{ApprovalForm, Phase};
-use windlass_core::{Command, EffectKey, Limits, State, Status, TaskOutcome, Tick, TickKind, TickOutput};
-use windlass_store::{BatchVerdict, GroupWriter, InboxRow, NewRun, RunBatch, RunStatus, StatusChange, Store, WaitRow};
-use windlass_value::{BlobHash, Duration, Timestamp, Value};
+use windlass_core::{Command, EffectKey, ErrorInfo, Limits, State, Status, TaskOutcome, Tick, TickKind, TickOutput};
+use windlass_store::{
+    BatchVerdict, GroupWriter, InboxRow, LogBatch, NewRun, RunBatch, RunStatus, StatusChange, Store, WaitRow,
+};
+use windlass_value::{BlobHash, Duration, Map, Timestamp, Value};
 
 use crate::RuntimeError;
 use crate::adapter::NextInput;
 use crate::codec;
+use crate::inspect::with_run_hint;
 use crate::report::FinalReport;
-use crate::task_log::LogWriter;
+use crate::task_log::{LogWriter, LogsInFlight};
 
 /// The maximum number of messages taken from the inbox in one batch.
 const INBOX_BATCH_SIZE: u32 = 256;
+
+/// The fact of an error that names the child run and the path in it where it happened.
+pub const CHILD_FACT: &str = "child";
 
 pub(crate) struct RunOutboxOptions {
     pub store: Arc<dyn Store>,
@@ -226,20 +232,48 @@ impl RunOutbox {
     /// Builds the one message for a call: the store drops a second one under the same name.
     fn parent_message(&self, status: Status, outcome: TaskOutcome, at: Timestamp) -> Option<InboxRow> {
         let (parent, call) = self.options.parent.as_ref()?;
+        let outcome = TaskOutcome { error: outcome.error.map(|error| self.error_for_parent(error)), ..outcome };
         let tick = TickKind::CallResult { call: *call, status, outcome };
         let request_id = format!("child:{}", self.options.run).into();
         Some(InboxRow { run: parent.clone(), request_id, body: codec::encode(&tick), at })
+    }
+
+    /// Returns an error as the parent sees it. Paths are those of one run: that in this run is recorded as a fact, with
+    /// the run's id, and the parent's reducer sets the path of its call.
+    fn error_for_parent(&self, error: ErrorInfo) -> ErrorInfo {
+        let error = with_run_hint(error, &self.options.run);
+        let origin = [("run", Value::from(self.options.run.clone())), ("path", Value::from(error.path.clone()))];
+        let facts = match &error.facts {
+            Value::Null => Value::object([(CHILD_FACT, Value::object(origin))]),
+            // The run in which it happened first is the innermost one.
+            Value::Map(facts) if facts.get(CHILD_FACT).is_none() => {
+                let mut facts = Map::clone(facts);
+                facts.insert(CHILD_FACT, Value::object(origin));
+                Value::map(facts)
+            }
+            other => other.clone(),
+        };
+        ErrorInfo { path: "".into(), facts, ..error }
+    }
+
+    /// Takes the run's log lines, which are committed with the results of their tasks: a reader that sees a result, or
+    /// the end of the run, finds the lines.
+    async fn take_log_lines(&self) -> Option<LogBatch> {
+        match self.options.logs.take(&self.options.run) {
+            Ok(lines) => lines,
+            Err(LogsInFlight) => {
+                let logs = self.options.logs.clone();
+                let _ = tokio::task::spawn_blocking(move || logs.flush()).await;
+                None
+            }
+        }
     }
 
     pub(crate) async fn commit(&mut self, batch: RunBatch) -> Result<(), RuntimeError> {
         let ticks = batch.record.as_ref().map_or(0, |record| u64::from(record.ticks));
         let creates = batch.create.is_some();
         let last = batch.release || batch.status.as_ref().is_some_and(|change| change.status.is_final());
-        if last && self.options.logs.has_pending() {
-            // A reader that sees the end of the run finds all of its log lines.
-            let logs = self.options.logs.clone();
-            let _ = tokio::task::spawn_blocking(move || logs.flush()).await;
-        }
+        let batch = RunBatch { logs: self.take_log_lines().await, ..batch };
         let (sender, receiver) = oneshot::channel();
         // A closed receiver means that the loop was dropped and needs no answer.
         let reply = Box::new(move |verdict| drop(sender.send(verdict)));

@@ -271,6 +271,7 @@ impl SourceRun {
             in_memory: engine.inner.durability == Durability::InMemory,
             from: None,
             run_tree: self.options.run_tree.clone(),
+            mock_file: engine.inner.mock_file.clone(),
         }
     }
 

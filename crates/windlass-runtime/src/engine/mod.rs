@@ -102,6 +102,9 @@ pub struct EngineOptions {
     pub decorators: Option<DecoratorFactory>,
     /// Limits of the log lines of tasks.
     pub log_limits: TaskLogLimits,
+    /// The mock file that answers in place of tools, recorded with the runs that this engine starts: whoever resumes
+    /// them needs it again.
+    pub mock_file: Option<Arc<str>>,
 }
 
 impl Default for EngineOptions {
@@ -122,6 +125,7 @@ impl Default for EngineOptions {
             max_buffered_events: 2_000,
             decorators: None,
             log_limits: TaskLogLimits::default(),
+            mock_file: None,
         }
     }
 }
@@ -174,6 +178,7 @@ pub(crate) struct EngineInner {
     pub counts: stats::EngineCounters,
     /// Writes the log lines of tasks.
     pub logs: Arc<LogWriter>,
+    pub mock_file: Option<Arc<str>>,
 }
 
 /// A run that this engine is responsible for, in memory or not.
@@ -242,6 +247,9 @@ pub struct RunOptions {
     /// The id of the run tree: shared with the runs that this run was forked from or called by, and with no other run,
     /// whatever their ids.
     pub run_tree: Arc<str>,
+    /// The mock file that answered in place of tools when the run was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mock_file: Option<Arc<str>>,
 }
 
 impl RuntimeEngine {
@@ -259,6 +267,7 @@ impl RuntimeEngine {
             owner,
             pool: pool.with_logs(logs.clone(), options.log_limits),
             logs,
+            mock_file: options.mock_file,
             languages: options.languages,
             limits: options.limits,
             evict_after: options.evict_after,

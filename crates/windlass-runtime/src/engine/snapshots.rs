@@ -114,6 +114,7 @@ impl RuntimeEngine {
             in_memory: self.inner.durability == Durability::InMemory,
             from: None,
             run_tree: snapshot.run_tree,
+            mock_file: self.inner.mock_file.clone(),
         };
         let guard = self.inner.acquire_reload_guard(&run).await;
         self.start_from_state(

@@ -161,6 +161,7 @@ impl RuntimeEngine {
             in_memory: self.inner.durability == Durability::InMemory,
             from: None,
             run_tree: run_tree.clone(),
+            mock_file: self.inner.mock_file.clone(),
         };
         let reload_guard = match options.id {
             Some(_) => Some(self.inner.acquire_reload_guard(&run).await),

@@ -156,6 +156,7 @@ fn fill_hint(run: &str, key: &str, value: &Value) -> Value {
     Value::map(map)
 }
 
-pub(crate) fn fill_run_id(hint: &str, run: &str) -> String {
+/// Fills the id of a run into a hint that names it as RUN.
+pub fn fill_run_id(hint: &str, run: &str) -> String {
     hint.replace(" RUN", &format!(" {run}"))
 }

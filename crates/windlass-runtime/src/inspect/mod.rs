@@ -18,7 +18,7 @@ mod listed_status;
 mod source_location;
 mod tree;
 
-use events::fill_run_id;
+pub use events::fill_run_id;
 pub use events::{StoredEvent, StoredEvents, event_value, last_before, newest_event};
 pub use facts::{LoopDetails, LoopDetailsByStep, defined_max_iterations, loop_details, started_max_iterations};
 pub use image::{StoredRun, final_report, live_owner, run_duration, run_error, run_time_now, status_name};

@@ -126,6 +126,7 @@ fn step_info(timeline: &Timeline, entry: &TimelineEntry, plan: &Plan, now: Times
         path: entry.path.to_string(),
         hint: None,
         position: SourcePosition::locate(plan, &entry.path),
+        child: None,
     });
     StepInfo {
         path: entry.path.to_string(),

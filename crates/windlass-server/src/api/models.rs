@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use windlass_core::ErrorInfo;
 use windlass_core::plan::{Plan, VariableKind};
 use windlass_runtime::RuntimeError;
+use windlass_runtime::adapters::CHILD_FACT;
 use windlass_runtime::inspect::{ListedStatus, OwnerProbe, run_duration, run_error, source_span};
 use windlass_store::{RunRow, StoreError};
 use windlass_syntax::{SourceText, Span, render_excerpt};
@@ -115,6 +116,26 @@ pub(crate) struct RunError {
     /// The place in the definition, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<SourcePosition>,
+    /// The child run in which it happened, if it was not in this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub child: Option<ErrorOrigin>,
+}
+
+/// The place of an error in a child run.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct ErrorOrigin {
+    /// The id of the child run.
+    pub run: String,
+    /// The path in the child run.
+    pub path: String,
+}
+
+impl ErrorOrigin {
+    fn from_error(error: &ErrorInfo) -> Option<ErrorOrigin> {
+        let child = error.facts.get(CHILD_FACT)?;
+        let text = |name: &str| child.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(ErrorOrigin { run: text("run")?, path: text("path")? })
+    }
 }
 
 impl RunError {
@@ -128,6 +149,7 @@ impl RunError {
             path: error.path.to_string(),
             hint: error.hint.as_ref().map(ToString::to_string),
             position: plan.and_then(|plan| SourcePosition::locate(plan, &error.path)),
+            child: ErrorOrigin::from_error(error),
         }
     }
 }

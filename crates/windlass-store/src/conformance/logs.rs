@@ -6,7 +6,7 @@ use windlass_value::Timestamp;
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, status};
-use crate::{LogFilter, LogPage, LogStream, NewLogLine, RunBatch, RunStatus, Store};
+use crate::{BatchVerdict, LogBatch, LogFilter, LogPage, LogStream, NewLogLine, RunBatch, RunStatus, Store};
 
 const NO_LIMIT: u64 = u64::MAX;
 
@@ -39,10 +39,25 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     ] {
         assert_eq!(texts(&page(&store, Some(path), 0, 99)), expected, "{path}");
     }
+    check_committed_lines(&store);
     check_bounds(&store);
     subject.crash();
     assert_eq!(texts(&page(&subject.store(), Some("pages[10]"), 0, 9)), ["7"], "lines survive the process");
     check_removal(&subject.store());
+}
+
+/// Lines of a batch are committed with it, after those that were appended before; a refused batch stores none.
+fn check_committed_lines(store: &Arc<dyn Store>) {
+    commit(store, vec![creation("with")]);
+    store.append_logs(&[line("with", "a", 1, LogStream::Log, "before")], NO_LIMIT).expect("written");
+    let logs = |text: &str| {
+        Some(LogBatch { lines: vec![line("with", "a", 1, LogStream::Log, text)], max_run_bytes: NO_LIMIT })
+    };
+    commit(store, vec![RunBatch { logs: logs("committed"), ..empty("with", 0) }]);
+    let refused = RunBatch { logs: logs("refused"), owner_epoch: 99, ..empty("with", 0) };
+    assert_eq!(store.append(vec![refused]).expect("an answer"), [BatchVerdict::Fenced]);
+    let page = store.logs("with", LogFilter::default(), 0, 99).expect("read");
+    assert_eq!(texts(&page), ["before", "committed"]);
 }
 
 /// A run that writes too much loses its oldest lines, which are counted.

@@ -131,6 +131,9 @@ impl DiskImage {
         for request_id in &batch.consumed {
             self.consume(&run_id, request_id);
         }
+        if let Some(logs) = &batch.logs {
+            self.append_logs(&logs.lines, logs.max_run_bytes);
+        }
         if let Some(timer) = batch.timer {
             self.set_timer(&run_id, timer);
         }

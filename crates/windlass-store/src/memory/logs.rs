@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::MemoryStore;
+use super::image::DiskImage;
 use crate::{LogFilter, LogPage, LogRow, NewLogLine, StoreError, StoreLogs};
 
 /// The log lines of one run.
@@ -30,18 +31,24 @@ impl RunLogs {
     }
 }
 
+impl DiskImage {
+    pub(super) fn append_logs(&mut self, lines: &[NewLogLine], max_run_bytes: u64) {
+        for line in lines {
+            self.last_log_position += 1;
+            let position = self.last_log_position;
+            let NewLogLine { run, path, attempt, stream, at, text } = line.clone();
+            if let Some(run) = self.run_mut(&run) {
+                run.logs.push(LogRow { position, path, attempt, stream, at, text }, max_run_bytes);
+            }
+        }
+    }
+}
+
 impl StoreLogs for MemoryStore {
     fn append_logs(&self, lines: &[NewLogLine], max_run_bytes: u64) -> Result<(), StoreError> {
         let mut disk = self.disk();
         disk.refuse_if_stopped()?;
-        for line in lines {
-            disk.image.last_log_position += 1;
-            let position = disk.image.last_log_position;
-            let NewLogLine { run, path, attempt, stream, at, text } = line.clone();
-            if let Some(run) = disk.image.run_mut(&run) {
-                run.logs.push(LogRow { position, path, attempt, stream, at, text }, max_run_bytes);
-            }
-        }
+        disk.image.append_logs(lines, max_run_bytes);
         Ok(())
     }
 

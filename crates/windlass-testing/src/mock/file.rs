@@ -167,12 +167,20 @@ pub(super) fn parse_integer(
         _ => None,
     };
     if number.is_none() {
-        let message = format!("{what} must be a whole number, found {}", node.describe());
-        let hint = match *range.end() {
+        let allowed = match *range.end() {
             i64::MAX => format!("from {} on", range.start()),
             end => format!("from {} to {end}", range.start()),
         };
-        out.push(Diagnostic::error(BAD_VALUE, node.span, message).with_hint(hint));
+        let problem = match &node.kind {
+            SyntaxNodeKind::Number(Value::Int(number)) => {
+                Diagnostic::error(BAD_VALUE, node.span, format!("{what} is out of range: {number}"))
+            }
+            _ => {
+                let message = format!("{what} must be a whole number, found {}", node.describe());
+                Diagnostic::error(BAD_VALUE, node.span, message)
+            }
+        };
+        out.push(problem.with_hint(allowed));
     }
     number
 }

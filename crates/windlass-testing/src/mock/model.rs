@@ -97,6 +97,7 @@ impl ModelQuery {
         let step = when.step.as_ref();
         step.is_none_or(|step| self.step.as_deref().is_some_and(|path| step.matches(path)))
             && when.role.as_ref().is_none_or(|role| self.role.as_ref() == Some(role))
+            && is(&when.run, &self.run)
             && is(&when.model, self.model())
             && has(&when.contains, &self.all_text)
             && has(&when.last_contains, &self.last_text)

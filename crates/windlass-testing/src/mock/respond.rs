@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use base64::Engine;
@@ -30,8 +30,7 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// A mock file and its progress.
 pub(super) struct MockState {
-    file: MockFile,
-    has_model: bool,
+    file: RwLock<Arc<MockFile>>,
     counts: Mutex<MatchCounts>,
     memory: Mutex<ModelMemory>,
     pub(super) model_requests: AtomicU64,
@@ -46,8 +45,7 @@ impl MockState {
         on_request: Box<dyn Fn(&ServedRequest) + Send + Sync>,
     ) -> MockState {
         MockState {
-            has_model: file.may_answer_models(),
-            file,
+            file: RwLock::new(Arc::new(file)),
             counts: Mutex::default(),
             memory: Mutex::default(),
             model_requests: AtomicU64::new(0),
@@ -56,21 +54,29 @@ impl MockState {
         }
     }
 
+    /// Replaces the rules. Calls are counted anew.
+    pub(super) fn replace(&self, file: MockFile) {
+        *self.file.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(file);
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = MatchCounts::default();
+        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = ModelMemory::default();
+    }
+
     fn respond(&self, request: &ReceivedRequest) -> MockResponse {
-        if self.has_model
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if file.may_answer_models()
             && let Some(question) = ModelQuery::from_request(request)
         {
-            return self.respond_as_model(&question);
+            return self.respond_as_model(&file, &question);
         }
-        match self.answer(request) {
+        match self.answer(&file, request) {
             Some((answer, by)) => from_answer(answer, request, by),
-            None => self.unmatched(request),
+            None => unmatched(&file, request),
         }
     }
 
     /// Returns the answer of the first matching rule.
-    fn answer(&self, request: &ReceivedRequest) -> Option<(&MockAnswer, String)> {
-        let rules = self.file.rules.iter().enumerate().filter(|(_, rule)| rule.targets.requests);
+    fn answer<'f>(&self, file: &'f MockFile, request: &ReceivedRequest) -> Option<(&'f MockAnswer, String)> {
+        let rules = file.rules.iter().enumerate().filter(|(_, rule)| rule.targets.requests);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.count(rules.clone().map(|(_, rule)| rule), |rule| matches(&rule.when, request));
         let attempt = header_text(&request.headers, "x-windlass-attempt").and_then(|text| text.parse().ok());
@@ -86,11 +92,11 @@ impl MockState {
         })
     }
 
-    fn respond_as_model(&self, question: &ModelQuery) -> MockResponse {
+    fn respond_as_model(&self, file: &MockFile, question: &ModelQuery) -> MockResponse {
         self.model_requests.fetch_add(1, Ordering::Relaxed);
         let answer = {
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            question.answer(&self.file.rules, &mut memory)
+            question.answer(&file.rules, &mut memory)
         };
         let answer = match answer {
             ModelAnswer::Reply { reply, turn, by } => from_model_reply(question, reply, turn, by),
@@ -101,29 +107,31 @@ impl MockState {
         self.log.append(question, answer.status.as_u16(), &answer.by);
         answer
     }
+}
 
-    fn unmatched(&self, request: &ReceivedRequest) -> MockResponse {
-        let rules = self.file.rules.iter().filter(|rule| rule.targets.requests).map(|rule| {
-            let when = &rule.when;
-            let step = when.step.iter().map(|step| format!(" from step {}", step.text())).next().unwrap_or_default();
-            let method = when.method.as_deref().unwrap_or("any");
-            Value::from(format!("{method} {}{step}", when.url.as_deref().unwrap_or("*")))
-        });
-        let message = format!("no rule of the mock file matches {} {}", request.method, request.target);
-        let body = Value::object([("error", Value::from(message)), ("rules", Value::list(rules.collect()))]);
-        let mut answer = MockResponse::json(StatusCode::INTERNAL_SERVER_ERROR, &body);
-        answer.by = "no rule matches".to_owned();
-        answer
-    }
+fn unmatched(file: &MockFile, request: &ReceivedRequest) -> MockResponse {
+    let rules = file.rules.iter().filter(|rule| rule.targets.requests).map(|rule| {
+        let when = &rule.when;
+        let step = when.step.iter().map(|step| format!(" from step {}", step.text())).next().unwrap_or_default();
+        let method = when.method.as_deref().unwrap_or("any");
+        Value::from(format!("{method} {}{step}", when.url.as_deref().unwrap_or("*")))
+    });
+    let message = format!("no rule of the mock file matches {} {}", request.method, request.target);
+    let body = Value::object([("error", Value::from(message)), ("rules", Value::list(rules.collect()))]);
+    let mut answer = MockResponse::json(StatusCode::INTERNAL_SERVER_ERROR, &body);
+    answer.by = "no rule matches".to_owned();
+    answer
 }
 
 /// Matches a request. Of a pattern with a host only the path counts: requests to it come here.
 fn matches(when: &MockCondition, request: &ReceivedRequest) -> bool {
     let step = || header_text(&request.headers, "x-windlass-path");
+    let run = || header_text(&request.headers, "x-windlass-run");
     when.url.as_ref().is_none_or(|url| matches_glob(url_path(url), &request.path))
         && when.method.as_ref().is_none_or(|method| *method == *request.method.as_str())
         && when.query.iter().all(|(name, value)| query_has(&request.query, name, value))
         && when.step.as_ref().is_none_or(|pattern| step().is_some_and(|path| pattern.matches_task(&path)))
+        && when.run.as_ref().is_none_or(|wanted| run().is_some_and(|run| matches_glob(wanted, &run)))
         && when.contains.as_ref().is_none_or(|text| String::from_utf8_lossy(&request.body).contains(text.as_str()))
 }
 

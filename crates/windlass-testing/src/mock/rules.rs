@@ -23,6 +23,8 @@ pub(super) struct MockRule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MockCondition {
     pub(super) step: Option<StepPattern>,
+    /// The id of the run, with `*`.
+    pub(super) run: Option<String>,
     /// The tool that a step calls, with `*`.
     pub(super) tool: Option<String>,
     /// The definition of the step, with `*`.
@@ -234,8 +236,8 @@ fn parse_condition(node: &SyntaxNode, out: &mut Diagnostics) -> (MockCondition, 
     let query = object.take("query").map(|node| parse_query(node, out)).unwrap_or_default();
     let role = object.take("role").and_then(|node| parse_keyword(node, "`role`", &ROLES, out));
     let mut text = |name: &'static str| parse_text(object.take(name)?, &format!("`{name}`"), out);
-    let [tool, definition, model, offered_tool, contains, last_contains] =
-        ["tool", "definition", "model", "offered_tool", "contains", "last_contains"].map(&mut text);
+    let [run, tool, definition, model, offered_tool, contains, last_contains] =
+        ["run", "tool", "definition", "model", "offered_tool", "contains", "last_contains"].map(&mut text);
     let mut number = |name: &'static str, from: i64| {
         let node = object.take(name)?;
         parse_integer(node, &format!("`{name}`"), from..=i64::MAX, out)
@@ -251,6 +253,7 @@ fn parse_condition(node: &SyntaxNode, out: &mut Diagnostics) -> (MockCondition, 
     let role = role.map(str::to_owned);
     let when = MockCondition {
         step,
+        run,
         tool,
         definition,
         method,

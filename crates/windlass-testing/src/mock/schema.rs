@@ -59,6 +59,7 @@ fn condition_properties() -> Map {
     let text = |about: &str| typed("string", about);
     let mut map = Map::new();
     map.insert("step", text("The end of the step's path: `fetch`, `pages.fetch`, `pages[3].fetch`; `*` is any text."));
+    map.insert("run", text("The id of the run; `*` is any text."));
     map.insert("tool", text("The tool that the step calls, such as `http`; `*` is any text."));
     map.insert("definition", text("The definition of the step; `*` is any text."));
     map.insert("iteration", integer("The iteration of the innermost loop, from 0.", 0, None));

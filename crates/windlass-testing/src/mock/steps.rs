@@ -20,6 +20,8 @@ pub struct StepMocks {
 
 /// A call that a step makes.
 pub struct MockableCall<'a> {
+    /// The id of the run.
+    pub run: &'a str,
     pub definition: &'a str,
     /// The path of the task.
     pub path: &'a str,
@@ -94,6 +96,7 @@ impl MockableCall<'_> {
         let is =
             |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| matches_glob(wanted, found));
         when.step.as_ref().is_none_or(|step| step.matches_task(self.path))
+            && is(&when.run, self.run)
             && is(&when.tool, self.tool)
             && is(&when.definition, self.definition)
             && (!when.is_about_requests() || request.is_some_and(|request| request.matches(when)))

@@ -18,27 +18,36 @@ if LIMITS["memory"]:
     resource.setrlimit(resource.RLIMIT_AS, (LIMITS["memory"], LIMITS["memory"]))
 
 
-class Printed(io.TextIOBase):
-    """What a call prints, up to a limit."""
-
-    encoding = "utf-8"
+class Printed:
+    """What a call prints to both streams, in order and up to a limit."""
 
     def __init__(self):
         self.clear()
-        self.buffer = PrintedBytes(self)
 
     def clear(self):
         self.parts, self.room, self.cut = [], LIMITS["print"], False
 
-    def write(self, text):
-        size = len(text)
-        if size > self.room:
+    def add(self, stream, text):
+        if len(text) > self.room:
             self.cut = True
             text = text[: self.room]
         self.room -= len(text)
         if text:
-            self.parts.append(text)
-        return size
+            if not self.parts or self.parts[-1][0] != stream:
+                self.parts.append((stream, []))
+            self.parts[-1][1].append(text)
+
+
+class PrintedStream(io.TextIOBase):
+    encoding = "utf-8"
+
+    def __init__(self, name, printed):
+        self.stream, self.printed = name, printed
+        self.buffer = PrintedBytes(self)
+
+    def write(self, text):
+        self.printed.add(self.stream, text)
+        return len(text)
 
     def writable(self):
         return True
@@ -100,6 +109,7 @@ def seen(value, code):
 
 
 printed = Printed()
+output, errors = PrintedStream("out", printed), PrintedStream("err", printed)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef,
           ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -375,16 +385,16 @@ def drive():
             inputs, code = request["inputs"], request["code"]
             request["inputs"] = {name: seen(value, code) for name, value in inputs.items()}
         printed.clear()
-        sys.stdout = sys.stderr = printed
+        sys.stdout, sys.stderr = output, errors
         answer = execute(request["code"], request["inputs"], request.get("libs", {}))
         if process_number() != own_number:
             # A copy that the code has made of this process: the call is not its to answer.
             leave(1 if answer.startswith(b'"error"') else 0)
         sys.modules["__main__"] = own
         sys.modules.pop("playbook_code", None)
-        text = "".join(printed.parts)
-        if text:
-            answer += b',"printed":' + json.dumps(text).encode()
+        if printed.parts:
+            parts = [[stream, "".join(texts)] for stream, texts in printed.parts]
+            answer += b',"printed":' + json.dumps(parts).encode()
         if printed.cut:
             answer += b',"cut":true'
         if worn_out():

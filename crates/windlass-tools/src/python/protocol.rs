@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_store::LogStream;
 use windlass_value::{Map, Value, parse_json, to_json};
 
 use crate::input::with_facts;
@@ -58,18 +59,62 @@ pub(super) fn request(
     line
 }
 
+/// The reply to a call.
+pub(super) struct PythonReply {
+    pub(super) outcome: TaskOutcome,
+    pub(super) printed: PrintedText,
+}
+
+/// The text that code has printed, to both streams and in order.
+pub(super) struct PrintedText {
+    pub(super) parts: Vec<(LogStream, String)>,
+    /// The code has printed more than this.
+    is_cut: bool,
+}
+
+impl PrintedText {
+    fn from_reply(reply: &Value) -> PrintedText {
+        let is_cut = reply.get("cut").is_some();
+        let parts = reply.get("printed").and_then(Value::as_list).unwrap_or_default().iter().filter_map(|part| {
+            let [stream, text] = part.as_list()? else { return None };
+            let stream = if stream.as_str() == Some("err") { LogStream::Stderr } else { LogStream::Stdout };
+            Some((stream, text.as_str()?.to_owned()))
+        });
+        let mut parts: Vec<(LogStream, String)> = parts.collect();
+        if let Some((_, last)) = parts.last_mut().filter(|_| is_cut) {
+            *last = call_redaction().redact_truncated_end(last);
+        }
+        PrintedText { parts, is_cut }
+    }
+
+    /// Returns the text of each stream for `meta`.
+    fn to_meta(&self) -> Value {
+        let text = |stream: LogStream| -> String {
+            self.parts.iter().filter(|(of, _)| *of == stream).map(|(_, text)| text.as_str()).collect()
+        };
+        let texts = [("stdout", text(LogStream::Stdout)), ("stderr", text(LogStream::Stderr))];
+        let texts = texts.into_iter().filter(|(_, text)| !text.is_empty()).map(|(name, text)| (name, text.into()));
+        let entries: Vec<(&str, Value)> =
+            texts.chain(self.is_cut.then_some(("stdout_truncated", true.into()))).collect();
+        if entries.is_empty() { Value::Null } else { Value::object(entries) }
+    }
+}
+
 /// Parses the reply.
-pub(super) fn parse_reply(line: &str) -> Result<TaskOutcome, ErrorInfo> {
+pub(super) fn parse_reply(line: &str) -> Result<PythonReply, ErrorInfo> {
     let reply = parse_json(line).map_err(|error| {
         ErrorInfo::new("BadReply", "python", format!("the interpreter did not answer with JSON: {}", error.message))
     })?;
-    let meta = super::meta(&reply);
-    if let Some(error) = reply.get("error") {
-        return Ok(TaskOutcome { meta, ..exception_outcome(error) });
-    }
-    let result = reply.get("result").cloned().unwrap_or_default();
-    let result = if reply.get("decimals").is_some() { with_decimals(&result) } else { result };
-    Ok(TaskOutcome { meta, ..with_empty_facts(TaskOutcome::success(result)) })
+    let printed = PrintedText::from_reply(&reply);
+    let outcome = match reply.get("error") {
+        Some(error) => exception_outcome(error),
+        None => {
+            let result = reply.get("result").cloned().unwrap_or_default();
+            let result = if reply.get("decimals").is_some() { with_decimals(&result) } else { result };
+            with_empty_facts(TaskOutcome::success(result))
+        }
+    };
+    Ok(PythonReply { outcome: TaskOutcome { meta: printed.to_meta(), ..outcome }, printed })
 }
 
 /// Adds empty facts, so that they are present without an exception, too.

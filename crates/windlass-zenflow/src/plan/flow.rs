@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{
-    ChildRunCall, ErrorWording, Graph, GraphChild, GraphDependency, GraphFailurePolicy, GraphStatusRule, NodeId,
-    NodeKind, Parameter, PickPolicy, VariableKind,
+    Action, ChildRunCall, Effect, ErrorWording, Graph, GraphChild, GraphDependency, GraphFailurePolicy,
+    GraphStatusRule, NodeId, NodeKind, Parameter, PickPolicy, VariableKind,
 };
 use windlass_core::{Status, StatusSet};
+use windlass_dialect::is_mocked_step;
 use windlass_value::{Duration, ExpressionMode, Map, Value};
 
 use super::agent::AgentStep;
@@ -216,7 +217,11 @@ impl Planner<'_> {
     fn call(&mut self, step: &ZenflowStep, call: &DefinitionCall, parent: NodeId, here: &StepContext<'_>) -> NodeId {
         let (name, span) = (call.definition.as_str(), call.definition.span);
         let id = self.add_node(&step.id, "call", Some(parent), step.span);
-        if !self.options.registered.has_definition(name) && !self.calls.iter().any(|(known, _)| known == name) {
+        let is_mocked = is_mocked_step(&self.options.mocked_steps, &step.id);
+        if !is_mocked
+            && !self.options.registered.has_definition(name)
+            && !self.calls.iter().any(|(known, _)| known == name)
+        {
             self.calls.push((name.to_owned(), self.include_span.unwrap_or(span)));
         }
         let definition = self.value(Value::from(name), span);
@@ -228,7 +233,10 @@ impl Planner<'_> {
             step.span,
         );
         let node = self.get(id);
-        node.kind = NodeKind::Call(ChildRunCall { definition, input });
+        node.kind = match is_mocked {
+            true => NodeKind::single_task(Action::Effect(Effect::new("call", input))),
+            false => NodeKind::Call(ChildRunCall { definition, input }),
+        };
         node.timeout = Self::step_time(step, here).and_then(step_timeout);
         node.output = Some(output);
         id
