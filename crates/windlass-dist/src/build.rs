@@ -23,7 +23,7 @@ pub fn build_program(root: &Path, target: PackageTarget, commit: Option<&str>) -
     build.args(["--features", &RELEASE_FEATURES.join(","), "--target", &name, "--target-dir"]).arg(&output);
     let path = std::env::var("PATH").unwrap_or_default();
     build.current_dir(root).env("PATH", format!("{}:{path}", tools.display()));
-    build.env("CARGO_ENCODED_RUSTFLAGS", remapped_paths(root).join("\u{1f}"));
+    build.env("CARGO_ENCODED_RUSTFLAGS", remapped_paths(root, &folder).join("\u{1f}"));
     if let Some(commit) = commit {
         build.env("WINDLASS_COMMIT", commit);
     }
@@ -37,12 +37,13 @@ pub fn target_folder(root: &Path) -> PathBuf {
     given.map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// Options of the compiler that replace the paths of this machine: the program must not show them.
-fn remapped_paths(root: &Path) -> Vec<String> {
+/// Options of the compiler that replace the paths of this machine: the program must not show them, and the same source
+/// must give the same program in every folder.
+fn remapped_paths(root: &Path, target_folder: &Path) -> Vec<String> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
     let remap = |path: &Path, name: &str| format!("--remap-path-prefix={}={name}", path.display());
-    vec![remap(root, "windlass"), remap(&cargo, "cargo")]
+    vec![remap(root, "windlass"), remap(target_folder, "windlass/target"), remap(&cargo, "cargo")]
 }
 
 /// Installs the tools in an environment of their own, once, and returns the folder with their programs.

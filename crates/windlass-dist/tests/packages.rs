@@ -224,6 +224,25 @@ fn links_of_the_readme_lead_to_files_of_the_archive() {
     }
 }
 
+/// Users of a package have the program, and no Rust.
+#[test]
+fn the_readme_of_a_package_begins_with_its_program() {
+    let (release, files) = shared(PackageTarget::X86_64);
+    let archive = unpack(&unzip(package(files, ".tar.gz")), release.time);
+    let archive = text(&archive, &format!("windlass-{}-x86_64-unknown-linux-musl/README.md", release.version));
+    let debian = unpack(&unzip(&members(package(files, ".deb"))[2].1), release.time);
+    let debian = text(&debian, "usr/share/doc/windlass/README.md");
+    let npm = text(&unpack(&unzip(package(files, ".tgz")), release.time), "package/README.md");
+    for (readme, command) in
+        [(&archive, "\n./windlass demo "), (&debian, "\nwindlass demo "), (&npm, "\nwindlass demo ")]
+    {
+        assert!(readme.contains(command), "{command:?} is missing in {readme}");
+        assert!(!readme.contains("cargo "), "{readme}");
+        assert!(!readme.contains("\n\n\n") && !readme.contains("<!--"), "{readme}");
+    }
+    assert!(!npm.contains("]("), "a link leads out of the package: {npm}");
+}
+
 #[test]
 fn the_debian_package_has_its_members_in_order() {
     let (release, files) = shared(PackageTarget::Aarch64);
@@ -236,8 +255,17 @@ fn the_debian_package_has_its_members_in_order() {
     for line in ["Package: windlass\n", "\nArchitecture: arm64\n", "\nDepends: passwd\n", "\nDescription: Durable"] {
         assert!(description.contains(line), "{line:?} is missing in {description}");
     }
+    let maintainer = description.lines().find_map(|line| line.strip_prefix("Maintainer: ")).unwrap();
+    let (name, address) = maintainer.strip_suffix('>').unwrap().split_once(" <").unwrap();
+    assert!(!name.contains(['.', ',', '<', '"']), "{maintainer}");
+    assert!(address.split_once('@').is_some_and(|(_, host)| host.contains('.')), "{maintainer}");
     assert_eq!(text(&control, "conffiles"), "/etc/windlass/windlass.toml\n");
     let data = unpack(&unzip(&members[2].1), release.time);
+    // Everything but the settings has a checksum.
+    let sums = text(&control, "md5sums");
+    let files = data.iter().filter(|(path, (mode, ..))| *mode == 0o644 || path.as_str() == "usr/bin/windlass");
+    assert_eq!(sums.lines().count(), files.count() - 1);
+    assert!(sums.lines().all(|line| line.as_bytes()[32..34] == *b"  " && data.contains_key(&line[34..])), "{sums}");
     for script in ["postinst", "prerm", "postrm"] {
         assert_eq!(control[script].0, 0o755);
         assert!(text(&control, script).starts_with("#!/bin/sh\nset -e\n"));
