@@ -10,6 +10,9 @@ use crate::target::PackageTarget;
 /// The linker and C compiler for all targets, with a cargo command for them. Both are Python packages with programs.
 const TOOLS: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.15.2"];
 
+/// The version of the C library that is a part of this linker.
+pub(crate) const MUSL_VERSION: &str = "1.2.5";
+
 /// Builds the program for a target, and returns its path. Installs the standard library of the target and the linker
 /// first, if they are missing.
 pub fn build_program(root: &Path, target: PackageTarget, commit: Option<&str>) -> Result<PathBuf, DistError> {
@@ -34,7 +37,8 @@ pub fn build_program(root: &Path, target: PackageTarget, commit: Option<&str>) -
 /// The folder for everything that is built.
 pub fn target_folder(root: &Path) -> PathBuf {
     let given = std::env::var_os("CARGO_TARGET_DIR").filter(|folder| !folder.is_empty());
-    given.map_or_else(|| root.join("target"), PathBuf::from)
+    let folder = given.map_or_else(|| root.join("target"), PathBuf::from);
+    std::path::absolute(&folder).unwrap_or(folder)
 }
 
 /// Options of the compiler that replace the paths of this machine: the program must not show them, and the same source

@@ -28,7 +28,7 @@ mod sbom;
 mod target;
 mod wheel;
 
-pub use dependencies::{LibraryKind, LinkedLibrary, RELEASE_FEATURES, linked_libraries};
+pub use dependencies::{LibraryKind, LinkedLibrary, RELEASE_FEATURES, linked_libraries, toolchain_libraries};
 pub use error::DistError;
 pub use licences::licence_texts;
 pub use needs::{missing_to_build, missing_to_check, missing_to_package};

@@ -7,7 +7,7 @@ use clap::Parser;
 use windlass_dist::{
     CHECKSUMS, DistError, PackageFile, PackageInput, PackageTarget, PackagedProgram, ProgramPages, Release,
     bill_of_materials, build, check, checksums, licence_texts, linked_libraries, missing_to_build, missing_to_check,
-    missing_to_package, packages,
+    missing_to_package, packages, toolchain_libraries,
 };
 
 /// Build the packages of the program: archive, Debian package, wheel, npm package and container image
@@ -65,7 +65,8 @@ fn run(args: &DistArgs) -> Result<bool, DistError> {
     let release = Release::read(root, pages(args, &paths, &programs)?)?;
     let mut files = Vec::new();
     for program in &programs {
-        let libraries = linked_libraries(root, program.target)?;
+        let mut libraries = linked_libraries(root, program.target)?;
+        libraries.extend(toolchain_libraries(root, program.is_static)?);
         let sbom = bill_of_materials(&release, program.target, &libraries)?;
         let third_party = licence_texts(&libraries)?;
         files.extend(packages(&PackageInput { release: &release, program: program.clone(), sbom, third_party })?);

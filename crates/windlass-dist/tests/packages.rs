@@ -368,7 +368,8 @@ fn the_image_is_a_layout_with_a_user_and_a_health_check() {
 
 #[test]
 fn the_bill_of_materials_lists_what_is_part_of_the_program() {
-    let libraries = linked_libraries(root(), PackageTarget::X86_64).unwrap();
+    let mut libraries = linked_libraries(root(), PackageTarget::X86_64).unwrap();
+    libraries.extend(toolchain_libraries(root(), true).unwrap());
     let document = bill_of_materials(&release(), PackageTarget::X86_64, &libraries).unwrap();
     let document: Json = serde_json::from_str(&document).unwrap();
     assert_eq!((&document["bomFormat"], &document["specVersion"]), (&"CycloneDX".into(), &"1.5".into()));
@@ -379,7 +380,7 @@ fn the_bill_of_materials_lists_what_is_part_of_the_program() {
     );
     let components = document["components"].as_array().unwrap();
     let names: Vec<&str> = components.iter().map(|component| component["name"].as_str().unwrap()).collect();
-    for name in ["windlass-core", "tokio", "libsqlite3-sys", "mimalloc", "opentelemetry", "react"] {
+    for name in ["windlass-core", "tokio", "libsqlite3-sys", "mimalloc", "opentelemetry", "react", "musl", "rust-std"] {
         assert!(names.contains(&name), "{name} is missing");
     }
     for name in ["duckdb", "tempfile", "syn", "vite", "@types/react"] {
@@ -401,12 +402,17 @@ fn the_bill_of_materials_lists_what_is_part_of_the_program() {
 #[test]
 fn licences_are_collected_once_per_text() {
     let libraries = linked_libraries(root(), PackageTarget::X86_64).unwrap();
-    let crates: Vec<LinkedLibrary> =
-        libraries.into_iter().filter(|library| library.kind == LibraryKind::Cargo).collect();
+    let libraries = libraries.into_iter().chain(toolchain_libraries(root(), true).unwrap());
+    let crates: Vec<LinkedLibrary> = libraries.filter(|library| library.kind != LibraryKind::Npm).collect();
     let texts = licence_texts(&crates).unwrap();
     for library in crates.iter().filter(|library| !library.is_own()) {
         assert!(texts.contains(&format!("\n{} {}: ", library.name, library.version)), "{}", library.name);
     }
     assert!(!texts.contains("\nwindlass-core "));
     assert!(texts.contains("Permission is hereby granted, free of charge"));
+    // Libraries that are not Rust's: their sources are in a folder of a crate, or come with the linker.
+    for text in ["musl as a whole is licensed", "Daan Leijen", "\nmusl 1.", "The Rust Project Contributors"] {
+        assert!(texts.contains(text), "{text} is missing");
+    }
+    assert!(toolchain_libraries(root(), false).unwrap().iter().all(|library| library.name != "musl"));
 }
