@@ -4,7 +4,7 @@
 use crate::error::DistError;
 use crate::release::Release;
 
-/// The comments around a part of README.md that is about the source.
+/// The comments around the part of README.md that is about the source.
 const BEGIN: &str = "<!-- source -->\n";
 const END: &str = "<!-- /source -->\n";
 
@@ -27,22 +27,11 @@ fn with_first_commands(release: &Release, commands: &str) -> Result<String, Dist
     replace_source(&readme, commands).ok_or_else(missing)
 }
 
-/// Replaces the first part about the source, and leaves out the others. Returns `None` if there is none, or one without
-/// an end.
+/// Replaces the part about the source. Returns `None` if there is none, or one without an end.
 fn replace_source(readme: &str, commands: &str) -> Option<String> {
-    let mut parts = readme.split(BEGIN);
-    let mut text = parts.next()?.to_owned();
-    let mut commands = Some(commands);
-    for part in parts {
-        let (_, after) = part.split_once(END)?;
-        match commands.take() {
-            Some(commands) => text += commands,
-            // Two empty lines would be left.
-            None => text.truncate(text.trim_end_matches('\n').len() + 1),
-        }
-        text += after;
-    }
-    commands.is_none().then_some(text)
+    let (before, rest) = readme.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{commands}{after}"))
 }
 
 #[cfg(test)]
@@ -50,10 +39,9 @@ mod tests {
     use super::replace_source;
 
     #[test]
-    fn parts_about_the_source_are_replaced_or_left_out() {
-        let readme =
-            "a\n\n<!-- source -->\ncargo\n<!-- /source -->\n\nb\n\n<!-- source -->\ncargo\n<!-- /source -->\n\nc\n";
-        assert_eq!(replace_source(readme, "new\n").as_deref(), Some("a\n\nnew\n\nb\n\nc\n"));
+    fn the_part_about_the_source_is_replaced() {
+        let readme = "a\n\n<!-- source -->\ncargo\n<!-- /source -->\n\nb\n";
+        assert_eq!(replace_source(readme, "new\n").as_deref(), Some("a\n\nnew\n\nb\n"));
     }
 
     #[test]

@@ -237,7 +237,7 @@ fn the_readme_of_a_package_begins_with_its_program() {
         [(&archive, "\n./windlass demo "), (&debian, "\nwindlass demo "), (&npm, "\nwindlass demo ")]
     {
         assert!(readme.contains(command), "{command:?} is missing in {readme}");
-        assert!(!readme.contains("cargo "), "{readme}");
+        assert!(!readme.contains("\ncargo "), "{readme}");
         assert!(!readme.contains("\n\n\n") && !readme.contains("<!--"), "{readme}");
     }
     assert!(!npm.contains("]("), "a link leads out of the package: {npm}");
