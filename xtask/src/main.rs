@@ -17,7 +17,8 @@ cargo xtask bench     benchmarks of the engine, as ratios where there is a refer
 cargo xtask compare   this revision against another: rates, instructions, syncs and writes
 cargo xtask ui        builds the web UI; `--check` compares it with the committed build and tests it in a browser
 cargo xtask dist      builds the packages of the program into `dist/`; `--check` installs and tries each of them,
-                      `--program FILE` packages a program that exists, `--help` lists all options
+                      `--needs` lists what that needs on this machine, `--program FILE` packages a program that
+                      exists, `--help` lists all options
 cargo xtask needs     lists what the tests need on this machine, and how to install what is missing;
                       `--packages` leaves out what cargo installs
 cargo xtask tidy      checks of our own: dependencies of the core, sizes of files, words

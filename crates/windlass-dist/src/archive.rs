@@ -3,6 +3,7 @@
 use crate::checksums::sum_lines;
 use crate::error::DistError;
 use crate::file_tree::{EXECUTABLE, FileTree, PLAIN};
+use crate::readme;
 use crate::release::{PackageFile, PackageInput, SBOM, THIRD_PARTY};
 
 /// The place where the unit of the archive expects the program.
@@ -24,6 +25,7 @@ pub(crate) fn folder_name(input: &PackageInput<'_>) -> String {
 pub(crate) fn build(input: &PackageInput<'_>) -> Result<PackageFile, DistError> {
     let mut files = input.release.documents.clone();
     files.add("windlass", EXECUTABLE, input.program.bytes.clone());
+    files.add_text("README.md", readme::archived(input.release)?);
     files.add_text(THIRD_PARTY, &input.third_party);
     files.add_text(SBOM, &input.sbom);
     files.add_text("systemd/windlass.service", unit(PROGRAM));

@@ -10,6 +10,9 @@ use crate::target::PackageTarget;
 /// The linker and C compiler for all targets, with a cargo command for them. Both are Python packages with programs.
 const TOOLS: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.15.2"];
 
+/// The version of the C library that is a part of this linker.
+pub(crate) const MUSL_VERSION: &str = "1.2.5";
+
 /// Builds the program for a target, and returns its path. Installs the standard library of the target and the linker
 /// first, if they are missing.
 pub fn build_program(root: &Path, target: PackageTarget, commit: Option<&str>) -> Result<PathBuf, DistError> {
@@ -23,7 +26,7 @@ pub fn build_program(root: &Path, target: PackageTarget, commit: Option<&str>) -
     build.args(["--features", &RELEASE_FEATURES.join(","), "--target", &name, "--target-dir"]).arg(&output);
     let path = std::env::var("PATH").unwrap_or_default();
     build.current_dir(root).env("PATH", format!("{}:{path}", tools.display()));
-    build.env("CARGO_ENCODED_RUSTFLAGS", remapped_paths(root).join("\u{1f}"));
+    build.env("CARGO_ENCODED_RUSTFLAGS", remapped_paths(root, &folder).join("\u{1f}"));
     if let Some(commit) = commit {
         build.env("WINDLASS_COMMIT", commit);
     }
@@ -34,15 +37,17 @@ pub fn build_program(root: &Path, target: PackageTarget, commit: Option<&str>) -
 /// The folder for everything that is built.
 pub fn target_folder(root: &Path) -> PathBuf {
     let given = std::env::var_os("CARGO_TARGET_DIR").filter(|folder| !folder.is_empty());
-    given.map_or_else(|| root.join("target"), PathBuf::from)
+    let folder = given.map_or_else(|| root.join("target"), PathBuf::from);
+    std::path::absolute(&folder).unwrap_or(folder)
 }
 
-/// Options of the compiler that replace the paths of this machine: the program must not show them.
-fn remapped_paths(root: &Path) -> Vec<String> {
+/// Options of the compiler that replace the paths of this machine: the program must not show them, and the same source
+/// must give the same program in every folder.
+fn remapped_paths(root: &Path, target_folder: &Path) -> Vec<String> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
     let remap = |path: &Path, name: &str| format!("--remap-path-prefix={}={name}", path.display());
-    vec![remap(root, "windlass"), remap(&cargo, "cargo")]
+    vec![remap(root, "windlass"), remap(target_folder, "windlass/target"), remap(&cargo, "cargo")]
 }
 
 /// Installs the tools in an environment of their own, once, and returns the folder with their programs.

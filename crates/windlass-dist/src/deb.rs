@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::archive::unit;
+use crate::checksums::md5_lines;
 use crate::error::DistError;
 use crate::file_tree::{EXECUTABLE, FileTree, PLAIN, gzip};
-use crate::release::{PackageFile, PackageInput, Release, SBOM, SUMMARY, THIRD_PARTY};
+use crate::readme::installed;
+use crate::release::{MAINTAINER, PackageFile, PackageInput, Release, SBOM, SUMMARY, THIRD_PARTY};
 
 const DOCUMENTS: &str = "usr/share/doc/windlass";
 const SETTINGS: &str = "etc/windlass/windlass.toml";
@@ -44,10 +46,11 @@ fn data(input: &PackageInput<'_>) -> Result<FileTree, DistError> {
     files.add_text(format!("{DOCUMENTS}/copyright"), include_str!("../assets/copyright"));
     files.add_text(format!("{DOCUMENTS}/{SBOM}"), &input.sbom);
     files.add_text(format!("{DOCUMENTS}/{THIRD_PARTY}"), &input.third_party);
-    files.add(format!("{DOCUMENTS}/README.md"), PLAIN, release.document("README.md")?);
-    for (path, mode, content) in release.documents.files().filter(|(path, ..)| path.starts_with("examples/")) {
+    // The licence of the program is a part of every Debian.
+    for (path, mode, content) in release.documents.files().filter(|(path, ..)| *path != "LICENSE") {
         files.add(format!("{DOCUMENTS}/{path}"), mode, content.clone());
     }
+    files.add_text(format!("{DOCUMENTS}/README.md"), installed(release)?);
     let changelog = gzip(release.document("CHANGELOG.md")?).map_err(DistError::package("the changelog"))?;
     files.add(format!("{DOCUMENTS}/changelog.gz"), PLAIN, changelog);
     Ok(files)
@@ -77,7 +80,7 @@ fn control(input: &PackageInput<'_>, data: &FileTree) -> FileTree {
     let _ = write!(
         text,
         "Package: windlass\nVersion: {version}\nArchitecture: {architecture}\n\
-         Maintainer: The Windlass authors <windlass@localhost>\nSection: misc\nPriority: optional\n\
+         Maintainer: {MAINTAINER}\nSection: misc\nPriority: optional\n\
          Installed-Size: {size}\nDepends: {libraries}\nSuggests: python3\nDescription: {SUMMARY}\n \
          Runs definitions in several dialects, and never loses an iteration of a loop: kill it at any\n \
          moment, and it resumes in the same iteration, at the same task. The service windlass.service\n \
@@ -87,6 +90,9 @@ fn control(input: &PackageInput<'_>, data: &FileTree) -> FileTree {
     let mut control = FileTree::default();
     control.add_text("control", text);
     control.add_text("conffiles", format!("/{SETTINGS}\n"));
+    // Its owner may change the settings.
+    let packaged = data.files().filter(|(path, ..)| *path != SETTINGS);
+    control.add_text("md5sums", md5_lines(packaged.map(|(path, _, content)| (path, &**content))));
     for (name, script) in [
         ("postinst", include_str!("../assets/postinst")),
         ("prerm", include_str!("../assets/prerm")),

@@ -1,4 +1,5 @@
-//! The libraries that are part of the program: crates that are linked in, and npm packages of the web UI.
+//! The libraries that are part of the program: crates that are linked in, npm packages of the web UI, and the libraries of
+//! the compiler and the linker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;
 
+use crate::build::MUSL_VERSION;
 use crate::error::{DistError, read_text};
 use crate::target::PackageTarget;
 
@@ -21,6 +23,8 @@ const PROGRAM_CRATE: &str = "windlass-cli";
 pub enum LibraryKind {
     Cargo,
     Npm,
+    /// No registry: the library comes with the compiler or the linker.
+    Toolchain,
 }
 
 /// A library that is part of the program.
@@ -54,6 +58,7 @@ impl LinkedLibrary {
 fn purl(kind: LibraryKind, name: &str, version: &str) -> String {
     match kind {
         LibraryKind::Cargo => format!("pkg:cargo/{name}@{version}"),
+        LibraryKind::Toolchain => format!("pkg:generic/{name}@{version}"),
         // The `@` of a scope is escaped.
         LibraryKind::Npm => format!("pkg:npm/{}@{version}", name.replacen('@', "%40", 1)),
     }
@@ -99,6 +104,24 @@ pub fn linked_libraries(root: &Path, target: PackageTarget) -> Result<Vec<Linked
     libraries.extend(npm_packages(&lock, &root.join("ui")));
     libraries.sort();
     Ok(libraries)
+}
+
+/// Lists the libraries that the compiler and the linker add to a program: Rust's, and to a static one C's.
+pub fn toolchain_libraries(root: &Path, is_static: bool) -> Result<Vec<LinkedLibrary>, DistError> {
+    let output = Command::new("rustc").arg("--version").current_dir(root).output().map_err(DistError::file("rustc"))?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let rust = printed.split(' ').nth(1).ok_or_else(|| DistError::failed("`rustc --version` printed no version"))?;
+    let library = |name: &str, version: &str, licence: &str| LinkedLibrary {
+        kind: LibraryKind::Toolchain,
+        name: name.to_owned(),
+        version: version.to_owned(),
+        licence: Some(licence.to_owned()),
+        checksum: None,
+        uses: Vec::new(),
+        folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/licences").join(name),
+    };
+    let musl = is_static.then(|| library("musl", MUSL_VERSION, "MIT"));
+    Ok(musl.into_iter().chain([library("rust-std", rust, "MIT OR Apache-2.0")]).collect())
 }
 
 fn cargo(root: &Path, arguments: &[&str]) -> Result<String, DistError> {

@@ -1,10 +1,10 @@
 //! Packages of the program: archive, Debian package, wheel, npm package and container image, each for every target.
 //!
 //! - `build`: compiles static programs; `program`: what a program's file says about it
-//! - `release`, `pages`, `dependencies`, `sbom`, `licences`: the contents that packages share
+//! - `release`, `readme`, `pages`, `dependencies`, `sbom`, `licences`: the contents that packages share
 //! - `archive`, `deb`, `wheel`, `npm`, `image`: one file per kind of package
 //! - `file_tree`, `checksums`: files in an order and with attributes that are always the same
-//! - `check`: installs each package in a fresh root and tries it there
+//! - `check`: installs each package in a fresh root and tries it there; `needs`: what this machine lacks for all of it
 //!
 //! The same program gives the same packages, byte by byte: entries are sorted, and all times are the commit's.
 
@@ -18,17 +18,20 @@ mod error;
 mod file_tree;
 mod image;
 mod licences;
+mod needs;
 mod npm;
 mod pages;
 mod program;
+mod readme;
 mod release;
 mod sbom;
 mod target;
 mod wheel;
 
-pub use dependencies::{LibraryKind, LinkedLibrary, RELEASE_FEATURES, linked_libraries};
+pub use dependencies::{LibraryKind, LinkedLibrary, RELEASE_FEATURES, linked_libraries, toolchain_libraries};
 pub use error::DistError;
 pub use licences::licence_texts;
+pub use needs::{missing_to_build, missing_to_check, missing_to_package};
 pub use pages::ProgramPages;
 pub use program::PackagedProgram;
 pub use release::{PackageFile, PackageInput, Release, packaged_commit};

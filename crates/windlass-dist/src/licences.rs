@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use crate::dependencies::LinkedLibrary;
 use crate::error::DistError;
 
 /// The beginnings of names of files with licences.
-const FILES: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"];
+const FILES: [&str; 6] = ["license", "licence", "copying", "copyright", "notice", "unlicense"];
+
+/// The endings of names of files that are source code.
+const SOURCES: [&str; 7] = ["rs", "c", "h", "js", "mjs", "json", "toml"];
 
 const RULE: &str = "================================================================================";
 
@@ -31,18 +35,30 @@ pub fn licence_texts(libraries: &[LinkedLibrary]) -> Result<String, DistError> {
     Ok(list)
 }
 
-/// Reads the files with licences in the folder of a library. A crate may have none; its licence is in the list.
+/// Reads the files with licences in the folder of a library and below it, where crates keep the sources of C libraries.
+/// A crate may have none; its licence is in the list.
 fn read_texts(library: &LinkedLibrary) -> Result<Vec<String>, DistError> {
-    let folder = std::fs::read_dir(&library.folder).map_err(DistError::file(&library.folder))?;
-    let mut files: Vec<_> = folder.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    let (mut folders, mut files) = (vec![library.folder.clone()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).map_err(DistError::file(&folder))?.flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(kind) if kind.is_file() => files.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
     files.sort();
-    let is_licence = |path: &std::path::PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        FILES.iter().any(|beginning| name.starts_with(beginning))
-    };
-    let texts = files.into_iter().filter(is_licence).map(|path| {
+    let texts = files.into_iter().filter(|path| is_licence(path)).map(|path| {
         let bytes = crate::error::read(&path)?;
         Ok(String::from_utf8_lossy(&bytes).replace('\r', "").trim_end().to_owned())
     });
     texts.collect()
+}
+
+/// Whether the name is one of a licence, and not of source code about licences.
+fn is_licence(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let is_text = path.extension().is_none_or(|ending| !SOURCES.contains(&&*ending.to_string_lossy()));
+    is_text && FILES.iter().any(|beginning| name.starts_with(beginning))
 }

@@ -6,7 +6,8 @@ use std::process::{Command, ExitCode};
 use clap::Parser;
 use windlass_dist::{
     CHECKSUMS, DistError, PackageFile, PackageInput, PackageTarget, PackagedProgram, ProgramPages, Release,
-    bill_of_materials, build, check, checksums, licence_texts, linked_libraries, packages,
+    bill_of_materials, build, check, checksums, licence_texts, linked_libraries, missing_to_build, missing_to_check,
+    missing_to_package, packages, toolchain_libraries,
 };
 
 /// Build the packages of the program: archive, Debian package, wheel, npm package and container image
@@ -31,6 +32,9 @@ struct DistArgs {
     /// Fail also if this machine cannot do a part of the check
     #[arg(long, requires = "check")]
     complete: bool,
+    /// Only list what this machine lacks to build the packages and to check them
+    #[arg(long)]
+    needs: bool,
 }
 
 fn main() -> ExitCode {
@@ -46,14 +50,23 @@ fn main() -> ExitCode {
 
 fn run(args: &DistArgs) -> Result<bool, DistError> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."));
-    let paths = programs(root, args)?;
+    let targets = if args.target.is_empty() { &PackageTarget::ALL[..] } else { &args.target };
+    if !report_missing(root, args, targets) {
+        return Ok(false);
+    }
+    if args.needs {
+        return Ok(true);
+    }
+    // A missing network must be reported before a long build, too.
+    install_web_ui_packages(root)?;
+    let paths = programs(root, args, targets)?;
     let programs: Vec<PackagedProgram> =
         paths.iter().map(|path| PackagedProgram::read(path)).collect::<Result<_, _>>()?;
     let release = Release::read(root, pages(args, &paths, &programs)?)?;
-    install_web_ui_packages(root)?;
     let mut files = Vec::new();
     for program in &programs {
-        let libraries = linked_libraries(root, program.target)?;
+        let mut libraries = linked_libraries(root, program.target)?;
+        libraries.extend(toolchain_libraries(root, program.is_static)?);
         let sbom = bill_of_materials(&release, program.target, &libraries)?;
         let third_party = licence_texts(&libraries)?;
         files.extend(packages(&PackageInput { release: &release, program: program.clone(), sbom, third_party })?);
@@ -67,16 +80,26 @@ fn run(args: &DistArgs) -> Result<bool, DistError> {
     if !args.check {
         return Ok(true);
     }
-    let report = check::check_packages(&out, &release, &programs)?;
+    let report = check::check_packages(&out, &release, &programs, args.program.is_none())?;
     report.print();
     Ok(report.succeeded(args.complete))
 }
 
-fn programs(root: &Path, args: &DistArgs) -> Result<Vec<PathBuf>, DistError> {
+/// Lists what this machine lacks. Reports whether the command can do its work all the same: a check leaves out what it
+/// cannot do, unless it must be complete.
+fn report_missing(root: &Path, args: &DistArgs, targets: &[PackageTarget]) -> bool {
+    let build = if args.program.is_some() { Vec::new() } else { missing_to_build() };
+    let required = [build, missing_to_package(root)].concat();
+    let check = if args.check || args.needs { missing_to_check(targets) } else { Vec::new() };
+    required.iter().for_each(|one| println!("missing: {one}"));
+    check.iter().filter(|one| !required.contains(one)).for_each(|one| println!("missing for the check: {one}"));
+    required.is_empty() && (check.is_empty() || !(args.complete || args.needs))
+}
+
+fn programs(root: &Path, args: &DistArgs, targets: &[PackageTarget]) -> Result<Vec<PathBuf>, DistError> {
     if let Some(program) = &args.program {
         return Ok(vec![program.clone()]);
     }
-    let targets = if args.target.is_empty() { &PackageTarget::ALL[..] } else { &args.target };
     let commit = windlass_dist::packaged_commit(root);
     targets.iter().map(|target| build::build_program(root, *target, commit.as_deref())).collect()
 }
@@ -108,17 +131,18 @@ fn install_web_ui_packages(root: &Path) -> Result<(), DistError> {
     }
 }
 
-/// Writes the packages, and removes those of earlier releases.
+/// Writes the packages, and removes those that an earlier call has written, as its list of checksums names them.
 fn write(out: &Path, files: &[PackageFile]) -> Result<(), DistError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| DistError::File { path, source }
     };
     std::fs::create_dir_all(out).map_err(failed(out))?;
-    for entry in std::fs::read_dir(out).map_err(failed(out))?.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with("windlass") || name == CHECKSUMS {
-            std::fs::remove_file(entry.path()).map_err(failed(&entry.path()))?;
+    let list = std::fs::read_to_string(out.join(CHECKSUMS)).unwrap_or_default();
+    for name in list.lines().filter_map(|line| line.split_once("  ")).map(|(_, name)| name) {
+        let path = out.join(name);
+        if !name.contains('/') && path.is_file() {
+            std::fs::remove_file(&path).map_err(failed(&path))?;
         }
     }
     for file in files {

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::error::DistError;
 use crate::file_tree::{EXECUTABLE, FileTree, PLAIN};
+use crate::readme;
 use crate::release::{LICENCE, PackageFile, PackageInput, SBOM, SUMMARY, THIRD_PARTY};
 
 pub(crate) fn build(input: &PackageInput<'_>) -> Result<PackageFile, DistError> {
@@ -26,7 +27,7 @@ pub(crate) fn build(input: &PackageInput<'_>) -> Result<PackageFile, DistError> 
     let mut files = FileTree::default();
     files.add_text("package/package.json", format!("{manifest:#}\n"));
     files.add("package/bin/windlass", EXECUTABLE, input.program.bytes.clone());
-    files.add("package/README.md", PLAIN, release.document("README.md")?);
+    files.add_text("package/README.md", readme::PACKAGE);
     files.add("package/LICENSE", PLAIN, release.document("LICENSE")?);
     files.add_text(format!("package/{THIRD_PARTY}"), &input.third_party);
     files.add_text(format!("package/{SBOM}"), &input.sbom);

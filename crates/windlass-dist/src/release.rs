@@ -13,6 +13,9 @@ pub(crate) const SUMMARY: &str = "Durable workflows made of loops: run, watch an
 
 pub(crate) const LICENCE: &str = "Apache-2.0";
 
+/// The name and the address of the maintainers.
+pub(crate) const MAINTAINER: &str = env!("CARGO_PKG_AUTHORS");
+
 /// The name of the file with the licences of all libraries.
 pub(crate) const THIRD_PARTY: &str = "THIRD-PARTY-LICENSES.txt";
 

@@ -8,6 +8,7 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 use crate::checksums::sha256_base64;
 use crate::error::DistError;
 use crate::file_tree::{EXECUTABLE, FileTree, PLAIN};
+use crate::readme;
 use crate::release::{LICENCE, PackageFile, PackageInput, SBOM, SUMMARY, THIRD_PARTY};
 
 /// The platforms that a static program runs on: the oldest ones that pip still knows, with glibc and with musl.
@@ -47,11 +48,11 @@ fn contents(input: &PackageInput<'_>, version: &str, tags: &[String]) -> Result<
     ] {
         files.add(format!("{data}/data/share/{place}"), PLAIN, release.pages.completion(file)?);
     }
-    let readme = String::from_utf8_lossy(release.document("README.md")?).into_owned();
     let metadata = format!(
         "Metadata-Version: 2.4\nName: windlass\nVersion: {version}\nSummary: {SUMMARY}\n\
          License-Expression: {LICENCE}\nLicense-File: LICENSE\nLicense-File: {THIRD_PARTY}\nRequires-Python: >=3.8\n\
-         Description-Content-Type: text/markdown\n\n{readme}"
+         Description-Content-Type: text/markdown\n\n{}",
+        readme::PACKAGE,
     );
     files.add_text(format!("{info}/METADATA"), metadata);
     let tags: String = tags.iter().map(|tag| format!("Tag: py3-none-{tag}\n")).collect();

@@ -224,6 +224,25 @@ fn links_of_the_readme_lead_to_files_of_the_archive() {
     }
 }
 
+/// Users of a package have the program, and no Rust.
+#[test]
+fn the_readme_of_a_package_begins_with_its_program() {
+    let (release, files) = shared(PackageTarget::X86_64);
+    let archive = unpack(&unzip(package(files, ".tar.gz")), release.time);
+    let archive = text(&archive, &format!("windlass-{}-x86_64-unknown-linux-musl/README.md", release.version));
+    let debian = unpack(&unzip(&members(package(files, ".deb"))[2].1), release.time);
+    let debian = text(&debian, "usr/share/doc/windlass/README.md");
+    let npm = text(&unpack(&unzip(package(files, ".tgz")), release.time), "package/README.md");
+    for (readme, command) in
+        [(&archive, "\n./windlass demo "), (&debian, "\nwindlass demo "), (&npm, "\nwindlass demo ")]
+    {
+        assert!(readme.contains(command), "{command:?} is missing in {readme}");
+        assert!(!readme.contains("\ncargo "), "{readme}");
+        assert!(!readme.contains("\n\n\n") && !readme.contains("<!--"), "{readme}");
+    }
+    assert!(!npm.contains("]("), "a link leads out of the package: {npm}");
+}
+
 #[test]
 fn the_debian_package_has_its_members_in_order() {
     let (release, files) = shared(PackageTarget::Aarch64);
@@ -236,8 +255,17 @@ fn the_debian_package_has_its_members_in_order() {
     for line in ["Package: windlass\n", "\nArchitecture: arm64\n", "\nDepends: passwd\n", "\nDescription: Durable"] {
         assert!(description.contains(line), "{line:?} is missing in {description}");
     }
+    let maintainer = description.lines().find_map(|line| line.strip_prefix("Maintainer: ")).unwrap();
+    let (name, address) = maintainer.strip_suffix('>').unwrap().split_once(" <").unwrap();
+    assert!(!name.contains(['.', ',', '<', '"']), "{maintainer}");
+    assert!(address.split_once('@').is_some_and(|(_, host)| host.contains('.')), "{maintainer}");
     assert_eq!(text(&control, "conffiles"), "/etc/windlass/windlass.toml\n");
     let data = unpack(&unzip(&members[2].1), release.time);
+    // Everything but the settings has a checksum.
+    let sums = text(&control, "md5sums");
+    let files = data.iter().filter(|(path, (mode, ..))| *mode == 0o644 || path.as_str() == "usr/bin/windlass");
+    assert_eq!(sums.lines().count(), files.count() - 1);
+    assert!(sums.lines().all(|line| line.as_bytes()[32..34] == *b"  " && data.contains_key(&line[34..])), "{sums}");
     for script in ["postinst", "prerm", "postrm"] {
         assert_eq!(control[script].0, 0o755);
         assert!(text(&control, script).starts_with("#!/bin/sh\nset -e\n"));
@@ -340,7 +368,8 @@ fn the_image_is_a_layout_with_a_user_and_a_health_check() {
 
 #[test]
 fn the_bill_of_materials_lists_what_is_part_of_the_program() {
-    let libraries = linked_libraries(root(), PackageTarget::X86_64).unwrap();
+    let mut libraries = linked_libraries(root(), PackageTarget::X86_64).unwrap();
+    libraries.extend(toolchain_libraries(root(), true).unwrap());
     let document = bill_of_materials(&release(), PackageTarget::X86_64, &libraries).unwrap();
     let document: Json = serde_json::from_str(&document).unwrap();
     assert_eq!((&document["bomFormat"], &document["specVersion"]), (&"CycloneDX".into(), &"1.5".into()));
@@ -351,7 +380,7 @@ fn the_bill_of_materials_lists_what_is_part_of_the_program() {
     );
     let components = document["components"].as_array().unwrap();
     let names: Vec<&str> = components.iter().map(|component| component["name"].as_str().unwrap()).collect();
-    for name in ["windlass-core", "tokio", "libsqlite3-sys", "mimalloc", "opentelemetry", "react"] {
+    for name in ["windlass-core", "tokio", "libsqlite3-sys", "mimalloc", "opentelemetry", "react", "musl", "rust-std"] {
         assert!(names.contains(&name), "{name} is missing");
     }
     for name in ["duckdb", "tempfile", "syn", "vite", "@types/react"] {
@@ -373,12 +402,17 @@ fn the_bill_of_materials_lists_what_is_part_of_the_program() {
 #[test]
 fn licences_are_collected_once_per_text() {
     let libraries = linked_libraries(root(), PackageTarget::X86_64).unwrap();
-    let crates: Vec<LinkedLibrary> =
-        libraries.into_iter().filter(|library| library.kind == LibraryKind::Cargo).collect();
+    let libraries = libraries.into_iter().chain(toolchain_libraries(root(), true).unwrap());
+    let crates: Vec<LinkedLibrary> = libraries.filter(|library| library.kind != LibraryKind::Npm).collect();
     let texts = licence_texts(&crates).unwrap();
     for library in crates.iter().filter(|library| !library.is_own()) {
         assert!(texts.contains(&format!("\n{} {}: ", library.name, library.version)), "{}", library.name);
     }
     assert!(!texts.contains("\nwindlass-core "));
     assert!(texts.contains("Permission is hereby granted, free of charge"));
+    // Libraries that are not Rust's: their sources are in a folder of a crate, or come with the linker.
+    for text in ["musl as a whole is licensed", "Daan Leijen", "\nmusl 1.", "The Rust Project Contributors"] {
+        assert!(texts.contains(text), "{text} is missing");
+    }
+    assert!(toolchain_libraries(root(), false).unwrap().iter().all(|library| library.name != "musl"));
 }

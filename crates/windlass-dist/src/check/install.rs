@@ -1,17 +1,25 @@
 //! One function for each kind of package: installs it, and tries the program as it was installed.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value as Json;
 
-use super::{CheckProblem, CheckedTarget, InstalledProgram, is_installed, output, try_first_commands, try_version};
+use super::{CheckProblem, CheckedTarget, InstalledProgram};
+use super::{is_installed, is_root, output, try_first_commands, try_version};
 use crate::error::{DistError, read_text};
 use crate::{CHECKSUMS, image};
 
-/// The release of Debian that the package is installed in, and its server.
-const DEBIAN: [&str; 2] = ["bookworm", "http://deb.debian.org/debian"];
+/// The release of Debian that the package is installed in.
+const DEBIAN: &str = "bookworm";
+
+/// The variable that names the server of Debian's packages.
+const DEBIAN_MIRROR: &str = "WINDLASS_DEBIAN_MIRROR";
+
+/// The variable PATH inside of a root.
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The checks of files for which this machine may lack a program: the program, its arguments, and the file.
 const OPTIONAL_TOOLS: [(&str, &[&str], &str); 3] = [
@@ -46,14 +54,17 @@ impl CheckedTarget<'_> {
         fs::create_dir_all(&work).map_err(DistError::file(&work))?;
         let runner = self.runner.iter().map(|word| (*word).to_owned());
         let command = runner.chain([program.display().to_string()]).collect();
-        Ok(InstalledProgram { command, inside: work.display().to_string(), outside: work })
+        let inside = work.display().to_string();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let variables = vec![("PATH".to_owned(), path), ("HOME".to_owned(), inside.clone())];
+        Ok(InstalledProgram { command, variables, inside, outside: work, serve: serve(), bind: LOOPBACK })
     }
 
     /// Tries a program. An emulator is slow: there the archive alone runs all commands.
     fn try_program(&self, program: &InstalledProgram, is_archive: bool) -> Checked {
-        match self.is_native() || is_archive {
-            true => try_first_commands(program, self.release)?,
-            false => try_version(program, self.release)?,
+        try_version(program, &self.version)?;
+        if self.is_native() || is_archive {
+            try_first_commands(program)?;
         }
         let emulator = self.runner.first().map(|name| format!(" in {name}")).unwrap_or_default();
         Ok(format!("installed, and tried{emulator}"))
@@ -72,11 +83,21 @@ fn in_root(root: &Path, program: &str, work: &str, user: (u64, u64)) -> Installe
         program.to_owned(),
     ];
     let outside = root.join(work.trim_start_matches('/'));
-    InstalledProgram { command: command.into(), outside, inside: work.to_owned() }
+    let variables = [("PATH", PATH), ("HOME", work)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    InstalledProgram {
+        command: command.into(),
+        variables: variables.into(),
+        outside,
+        inside: work.to_owned(),
+        serve: serve(),
+        bind: LOOPBACK,
+    }
 }
 
-fn is_root() -> bool {
-    output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn serve() -> Vec<String> {
+    vec!["serve".to_owned()]
 }
 
 fn not_root(result: Checked) -> Checked {
@@ -131,7 +152,7 @@ pub(super) fn debian_package(target: &CheckedTarget<'_>, root: &Path) -> Checked
     let package = target.package(&format!("_{}.deb", target.program.target.debian()))?;
     if !target.is_native() {
         if !is_installed("dpkg-deb") {
-            return Err(CheckProblem::NotChecked("it needs dpkg-deb".to_owned()));
+            return Err(CheckProblem::NotChecked("it needs dpkg-deb: `apt-get install dpkg`".to_owned()));
         }
         output(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(root))?;
         return target.try_program(&target.installed(&root.join("usr/bin/windlass"), root.join("work"))?, false);
@@ -140,18 +161,13 @@ pub(super) fn debian_package(target: &CheckedTarget<'_>, root: &Path) -> Checked
         let hint = "it needs the user root and debootstrap: `apt-get install debootstrap`";
         return Err(CheckProblem::NotChecked(hint.to_owned()));
     }
-    let bootstrap =
-        Command::new("debootstrap").arg("--variant=minbase").arg(DEBIAN[0]).arg(root).arg(DEBIAN[1]).output();
-    if !bootstrap.as_ref().is_ok_and(|done| done.status.success()) {
-        let log = bootstrap.map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default();
-        let last = log.lines().last().unwrap_or_default();
-        return Err(CheckProblem::NotChecked(format!("debootstrap could not install Debian: {last}")));
-    }
+    install_debian(root)?;
     let copy = root.join("windlass.deb");
     fs::copy(&package, &copy).map_err(DistError::file(&copy))?;
     chroot(root, &["dpkg", "--install", "/windlass.deb"])?;
-    let user = user_of(root, "windlass")?;
-    let done = target.try_program(&in_root(root, "/usr/bin/windlass", "/var/lib/windlass", user), false)?;
+    let mut program = in_root(root, "/usr/bin/windlass", "/var/lib/windlass", user_of(root, "windlass")?);
+    program.serve = service_arguments(&read_text(&root.join("usr/lib/systemd/system/windlass.service"))?)?;
+    let done = target.try_program(&program, false)?;
     chroot(root, &["dpkg", "--verify", "windlass"])?;
     chroot(root, &["dpkg", "--purge", "windlass"])?;
     for file in ["usr/bin/windlass", "etc/windlass", "usr/lib/systemd/system/windlass.service"] {
@@ -165,9 +181,42 @@ pub(super) fn debian_package(target: &CheckedTarget<'_>, root: &Path) -> Checked
     }
 }
 
+/// Installs the smallest Debian.
+fn install_debian(root: &Path) -> Result<(), CheckProblem> {
+    let mut bootstrap = Command::new("debootstrap");
+    bootstrap.args(["--variant=minbase", DEBIAN]).arg(root).args(debian_mirror());
+    let done = bootstrap.output().map_err(|error| CheckProblem::NotChecked(format!("debootstrap: {error}")))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let log = String::from_utf8_lossy(&done.stdout);
+    let last = log.lines().last().unwrap_or_default();
+    let hint = format!("{DEBIAN_MIRROR} may name another server of Debian's packages");
+    Err(CheckProblem::NotChecked(format!("debootstrap could not install Debian: {last} ({hint})")))
+}
+
+/// Returns the server of Debian's packages: as given, else the one that this machine installs its own packages from.
+/// If it has another system or release, debootstrap chooses.
+fn debian_mirror() -> Option<String> {
+    let given = std::env::var(DEBIAN_MIRROR).ok().filter(|mirror| !mirror.is_empty());
+    let filters = ["Created-By: Packages", "Origin: Debian", "Component: main"];
+    let suite = format!("Release: {DEBIAN}");
+    let mut targets = Command::new("apt-get");
+    targets.args(["indextargets", "--format", "$(REPO_URI)"]).args(filters).arg(suite);
+    let configured = || output(&mut targets).ok()?.lines().next().map(str::to_owned);
+    given.or_else(configured)
+}
+
 fn chroot(root: &Path, command: &[&str]) -> Result<String, String> {
-    let path = "/usr/sbin:/usr/bin:/sbin:/bin";
-    output(Command::new("chroot").arg(root).args(command).env("PATH", path).env("DEBIAN_FRONTEND", "noninteractive"))
+    output(Command::new("chroot").arg(root).args(command).env("PATH", PATH).env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// Reads the arguments that the service starts the program with.
+fn service_arguments(unit: &str) -> Result<Vec<String>, CheckProblem> {
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart="));
+    let line = line.ok_or_else(|| CheckProblem::Failed("the unit starts no program".to_owned()))?;
+    // systemd replaces `%S` by the folder of all state.
+    Ok(line.replace("%S", "/var/lib").split_whitespace().skip(1).map(str::to_owned).collect())
 }
 
 /// Reads the numbers of a user and its group in a root.
@@ -229,24 +278,49 @@ pub(super) fn image(target: &CheckedTarget<'_>, root: &Path) -> Checked {
         output(Command::new("tar").args([owner, "-xzf"]).arg(blob_path(&layout, layer)?).arg("-C").arg(&files))?;
     }
     let settings = &config["config"];
-    let (program, folder) = (text(&settings["Entrypoint"][0])?, text(&settings["WorkingDir"])?);
-    let health: Vec<&str> =
-        settings["Healthcheck"]["Test"].as_array().into_iter().flatten().flat_map(Json::as_str).collect();
-    if health != ["CMD", program, "health"] {
-        return Err(CheckProblem::Failed(format!("the health check is not one that was tried: {health:?}")));
-    }
-    let user = text(&settings["User"])?
-        .split_once(':')
-        .and_then(|(user, group)| Some((user.parse().ok()?, group.parse().ok()?)));
-    let user: (u64, u64) =
-        user.filter(|user| *user == (image::USER, image::USER)).ok_or("the image has another user".to_owned())?;
+    let program = text(&settings["Entrypoint"][0])?;
     if !target.is_native() {
         return target.try_program(&target.installed(&files.join(&program[1..]), root.join("work"))?, false);
     }
     if !is_root() {
         return not_root(target.try_program(&target.installed(&files.join(&program[1..]), root.join("work"))?, false));
     }
-    target.try_program(&in_root(&files, program, folder, user), false)
+    target.try_program(&container(&files, settings)?, false)
+}
+
+/// The program as a container starts it: with the user, the folder, the variables and the command of the image.
+fn container(files: &Path, settings: &Json) -> Result<InstalledProgram, CheckProblem> {
+    let (program, folder) = (text(&settings["Entrypoint"][0])?, text(&settings["WorkingDir"])?);
+    let health = texts(&settings["Healthcheck"]["Test"]);
+    if health != ["CMD", program, "health"] {
+        return Err(CheckProblem::Failed(format!("the health check is not one that is tried: {health:?}")));
+    }
+    let user = text(&settings["User"])?
+        .split_once(':')
+        .and_then(|(user, group)| Some((user.parse().ok()?, group.parse().ok()?)));
+    let user: (u64, u64) =
+        user.filter(|user| *user == (image::USER, image::USER)).ok_or("the image has another user".to_owned())?;
+    let mut installed = in_root(files, program, folder, user);
+    let variables = texts(&settings["Env"]).into_iter().filter_map(|variable| variable.split_once('='));
+    installed.variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    // The port may be in use on this machine, so the server gets a free one.
+    let command = texts(&settings["Cmd"]);
+    let ([arguments @ .., "--bind", address], Some(port)) = (&command[..], settings["ExposedPorts"].as_object()) else {
+        return Err(CheckProblem::Failed(format!(
+            "the command of the image does not end with an address: {command:?}"
+        )));
+    };
+    let address: SocketAddr = address.parse().map_err(|_| format!("{address} is no address with a port"))?;
+    if !port.contains_key(&format!("{}/tcp", address.port())) {
+        return Err(CheckProblem::Failed(format!("the image does not expose the port of {address}")));
+    }
+    installed.serve = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    installed.bind = address.ip();
+    Ok(installed)
+}
+
+fn texts(list: &Json) -> Vec<&str> {
+    list.as_array().into_iter().flatten().flat_map(Json::as_str).collect()
 }
 
 fn json(file: &Path) -> Result<Json, CheckProblem> {

@@ -68,10 +68,18 @@ pub(crate) struct CheckedTarget<'a> {
     pub program: &'a PackagedProgram,
     /// Put in front of the program's path: nothing, or an emulator.
     pub runner: Vec<&'static str>,
+    /// What `--version` must print.
+    pub version: Vec<String>,
 }
 
-/// Checks the packages in the folder `out`.
-pub fn check_packages(out: &Path, release: &Release, programs: &[PackagedProgram]) -> Result<CheckReport, DistError> {
+/// Checks the packages in the folder `out`. A program that was not built for them may have another commit than the
+/// release.
+pub fn check_packages(
+    out: &Path,
+    release: &Release,
+    programs: &[PackagedProgram],
+    were_built: bool,
+) -> Result<CheckReport, DistError> {
     let mut lines = vec![("checksums".to_owned(), install::checksums(out))];
     for program in programs {
         let name = |package: &str| format!("{package} for {}", program.target.machine());
@@ -80,7 +88,8 @@ pub fn check_packages(out: &Path, release: &Release, programs: &[PackagedProgram
             lines.push((name("all packages"), Err(CheckProblem::NotChecked(why))));
             continue;
         };
-        let target = CheckedTarget { out, release, program, runner };
+        let version = expected_version(release, program, were_built);
+        let target = CheckedTarget { out, release, program, runner, version };
         let checks: [(&str, PackageCheck); 5] = [
             ("archive", install::archive),
             ("Debian package", install::debian_package),
@@ -100,11 +109,18 @@ pub fn check_packages(out: &Path, release: &Release, programs: &[PackagedProgram
     Ok(CheckReport { lines })
 }
 
+fn expected_version(release: &Release, program: &PackagedProgram, was_built: bool) -> Vec<String> {
+    let commit = release.commit.as_deref().filter(|_| was_built).map(|commit| format!(" ({commit})"));
+    let first = format!("windlass {}{}", release.version, commit.unwrap_or_default());
+    let target = if program.is_static { program.target.rust_target() } else { String::new() };
+    vec![first, "\nfeatures: ".to_owned(), format!("\ntarget: {target}")]
+}
+
 /// Installs a package below an empty folder, and tries it.
 type PackageCheck = fn(&CheckedTarget<'_>, &Path) -> Result<String, CheckProblem>;
 
 /// The Debian package with emulators.
-const EMULATOR_PACKAGE: &str = "qemu-user";
+pub(crate) const EMULATOR_PACKAGE: &str = "qemu-user";
 
 /// Returns what this machine puts in front of a program to run it: nothing, or an emulator. `None` if it cannot.
 pub fn runner(target: PackageTarget) -> Option<Vec<&'static str>> {
@@ -116,6 +132,10 @@ pub fn runner(target: PackageTarget) -> Option<Vec<&'static str>> {
         PackageTarget::Aarch64 => ["qemu-aarch64", "qemu-aarch64-static"],
     };
     emulators.into_iter().find(|name| is_installed(name)).map(|name| vec![name])
+}
+
+pub(crate) fn is_root() -> bool {
+    output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
 }
 
 /// Whether a program is in PATH.
