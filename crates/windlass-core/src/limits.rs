@@ -307,6 +307,10 @@ limits! {
     catch_up_grace: Duration = Duration::from_secs(60),
     /// Number of tokens.
     max_tokens: usize = 10_000,
+    /// Time for which a browser stays signed in to the web UI; a session never outlives its token.
+    max_session_time: Duration = Duration::from_secs(604_800),
+    /// Browsers signed in with one token; one more ends the oldest session of that token.
+    max_sessions_per_token: usize = 100,
     /// Bytes of an audit log file; then a new file begins.
     max_audit_file_bytes: u64 = 67_108_864,
     /// Rejected calls per second that are written to the audit log, and a burst of ten times as many after a pause;
