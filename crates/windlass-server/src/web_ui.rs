@@ -243,6 +243,43 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn assets_are_sent_in_the_best_accepted_coding() {
+        let large = UiAssets::iter().find(|name| name.ends_with(".js") && UiAssets::get(name).is_some_and(is_large));
+        let path = format!("/{}", large.expect("a script"));
+        let plain = get(&path, &[]).await;
+        let mut tags = vec![header_value(&plain, header::ETAG)];
+        let plain_size = size(&plain);
+        for (accepted, coding) in [("gzip, deflate, br, zstd", "br"), ("gzip, deflate", "gzip")] {
+            let accepted = [(header::ACCEPT_ENCODING, accepted)];
+            let answer = get(&path, &accepted).await;
+            assert_eq!(header_value(&answer, header::CONTENT_ENCODING), coding);
+            assert_eq!(header_value(&answer, header::VARY), "accept-encoding");
+            assert!(size(&answer) * 2 < plain_size, "{coding}: {} of {plain_size}", size(&answer));
+            let tag = header_value(&answer, header::ETAG);
+            let again = get(&path, &[accepted[0].clone(), (header::IF_NONE_MATCH, &tag)]).await;
+            assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+            tags.push(tag);
+        }
+        tags.dedup();
+        assert_eq!(tags.len(), 3, "each coding has its own tag: {tags:?}");
+        for (accepted, coding) in [("", ""), ("br;q=0, gzip;q=0", ""), ("identity", "")] {
+            let answer = get(&path, &[(header::ACCEPT_ENCODING, accepted)]).await;
+            assert_eq!(header_value(&answer, header::CONTENT_ENCODING), coding, "{accepted}");
+        }
+        let compressed = get(&format!("{path}{BROTLI_SUFFIX}"), &[]).await;
+        assert_eq!(compressed.status(), StatusCode::NOT_FOUND, "it has no address of its own");
+    }
+
+    fn is_large(file: EmbeddedFile) -> bool {
+        file.data.len() > 100_000
+    }
+
+    fn size(answer: &Response) -> u64 {
+        use http_body::Body as _;
+        answer.body().size_hint().exact().expect("its size is known")
+    }
+
     /// The policy forbids inline code and other hosts; nothing in the document may rely on them.
     #[test]
     fn the_document_holds_no_script_style_or_foreign_address() {

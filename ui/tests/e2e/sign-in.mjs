@@ -75,6 +75,8 @@ export const SIGN_IN_CASES = {
       await other.goto(server.link);
       await other.getByText("used already").waitFor();
       holds(!(await readable(other)).includes("wlc_"), "the code is gone");
+      // A page would report that its server is gone.
+      for (const one of [page, other]) await one.context().close();
     } finally {
       await server.stop();
     }
@@ -87,6 +89,7 @@ export const SIGN_IN_CASES = {
       await page.goto(`${server.address}/about`);
       await page.getByText("requires no token").waitFor();
       equal(await button(page, "Sign out").count(), 0, "there is nothing to sign out from");
+      await page.context().close();
     } finally {
       await server.stop();
     }
