@@ -213,7 +213,7 @@ fn unchanged_files_are_reported_once() {
     assert!(stderr.contains("registered twice, version 2 (") && !stderr.contains("was removed"), "{stderr}");
 }
 
-/// Programs and browsers of this machine need no token, and pages of other sites get nothing. `--auth` requires a token.
+/// Programs and browsers of this machine need no token, and pages of other sites get nothing. `--auth` requires one.
 #[test]
 fn only_other_sites_and_auth_need_a_token() {
     let folder = tempfile::tempdir().expect("a folder");

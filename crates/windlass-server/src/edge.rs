@@ -139,8 +139,8 @@ impl RequestInfo {
         !self.method.is_safe() || self.is_delivery()
     }
 
-    /// Whether the response may be compressed. It must not be if it contains a secret: its size would reveal how similar
-    /// the secret is to text of the caller beside it (BREACH). New tokens are in responses to POST.
+    /// Whether the response may be compressed. It must not be if it contains a secret: its size would reveal how
+    /// similar the secret is to text of the caller beside it (BREACH). New tokens are in responses to POST.
     fn may_be_compressed(&self) -> bool {
         self.method == Method::GET && self.route() != "/api/v1/session" && !self.is_delivery()
     }
@@ -360,7 +360,7 @@ fn stream(app: &App, auth: &AuthContext, answer: Response) -> Response {
     answer.map(|body| Body::new(ClosableStreamBody::new(body, notice, end_signal, counted)))
 }
 
-/// Completes when the server shuts down, or the token or session is no longer valid: a stream lives no longer than these.
+/// Completes when the server shuts down, or the token or session ends: a stream lives no longer than these.
 async fn until_stream_must_end(app: App, usage: Arc<TokenActivity>, session: Option<Arc<Session>>) {
     let mut draining = app.draining();
     loop {

@@ -102,8 +102,8 @@ fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), ApiProble
     }
 }
 
-/// Returns whether a page of another origin caused the request, according to the browser. A page on another port of this
-/// host is of another origin.
+/// Returns whether a page of another origin caused the request, according to the browser. A page on another port of
+/// this host is of another origin.
 pub(crate) fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
 }

@@ -3,8 +3,8 @@
 //! The web UI is public: it contains no data and calls the API with the user's token. All of its routes serve the
 //! same document; a path that is neither an asset nor a route of the server is not found.
 //!
-//! Assets are sent compressed: with Brotli as the build has written them beside the originals (`NAME.br`), or with gzip,
-//! which is computed at the first request.
+//! Assets are sent compressed: with Brotli as the build has written them beside the originals (`NAME.br`), or with
+//! gzip, which is computed at the first request.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};

@@ -257,7 +257,7 @@ impl Service {
         out::print(&self.web_ui_url(signs_in))?;
         let token = match (&file, self.app.options.no_auth) {
             (Some(file), _) if signs_in => format!(
-                "the link signs in one browser, within an hour; after that, the token is in {}; it grants all permissions",
+                "the link signs in one browser, within an hour; the token for others is in {}; it grants all permissions",
                 file.display()
             ),
             (Some(file), _) => format!("the token is in {}; it grants all permissions", file.display()),

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use super::sessions::SessionCookie;
 use crate::proxies::OverTls;
 
-/// Browsers accept such a cookie only over TLS, for the whole host and for no other host: no other subdomain can set it.
+/// Browsers accept such a cookie only over TLS, for the whole host and for no other host: no subdomain can set it.
 const SECURE_PREFIX: &str = "__Host-";
 
 /// Returns the values of the session cookie. There may be several, since other servers of the host can set cookies of

@@ -131,8 +131,8 @@ impl SessionIndex {
         sessions.get(&hash_of(secret)).filter(|session| session.is_valid(now)).cloned()
     }
 
-    /// Creates a session for a token. Removes sessions that have expired or whose token is gone, and the oldest sessions
-    /// of this token beyond the limit.
+    /// Creates a session for a token. Removes sessions that have expired or whose token is gone, and the oldest
+    /// sessions of this token beyond the limit.
     pub(crate) fn create(
         &self,
         token: SecretHash,
