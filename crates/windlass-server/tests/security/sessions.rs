@@ -205,7 +205,8 @@ async fn signing_out_ends_the_session_and_its_streams() {
 async fn sessions_survive_a_restart_and_are_not_in_the_store() {
     let world = World::new();
     let browser = Browser::sign_in(&world, &world.first).await;
-    let World { directory, .. } = world;
+    let World { directory, app, routes, store, .. } = world;
+    drop((app, routes, store));
     let world = World::in_directory(directory, ServerOptions::default());
     assert_eq!(world.send(browser.request("GET", "/api/v1/tokens", None)).await.status, StatusCode::OK);
     assert_eq!(world.send(browser.request("POST", "/api/v1/tokens", new_token())).await.status, StatusCode::CREATED);
