@@ -1,8 +1,9 @@
 import { Component, lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { api } from "./api";
-import { asProblem, hasToken, onUnauthorized, setToken, type Problem } from "./api/client";
+import { asProblem, onUnauthorized, type Problem } from "./api/client";
 import { useInterval, useLoad } from "./api/hooks";
 import { reportReachable, useReachable } from "./api/reachability";
+import { signOut, useSession, type Access } from "./api/session";
 import { Button, Dialog, Empty, Loading, ProblemBox } from "./components/common";
 import { Icon, Logo, Mark, type IconName } from "./components/icons";
 import { RunContext } from "./components/run-context";
@@ -77,27 +78,20 @@ function view({ parts, query }: Route): ReactNode {
   }
 }
 
-export function App() {
-  const [unauthorized, setUnauthorized] = useState(false);
-  useEffect(() => onUnauthorized(() => setUnauthorized(true)), []);
-  if (unauthorized) {
-    return (
-      <SignIn
-        rejected={hasToken()}
-        onToken={(token) => {
-          setToken(token);
-          setUnauthorized(false);
-        }}
-      />
-    );
-  }
-  return <Shell />;
+/** `access` is the outcome of the sign-in with which the page began. */
+export function App({ access: beginning }: { access: Promise<Access> }) {
+  const [access, setAccess] = useState<Access | null>(null);
+  useEffect(() => void beginning.then(setAccess), [beginning]);
+  useEffect(() => onUnauthorized(() => setAccess((now) => (now?.state === "granted" ? { state: "required", problem: null } : now))), []);
+  if (access === null) return null;
+  return access.state === "granted" ? <Shell /> : <SignIn problem={access.problem} onAccess={setAccess} />;
 }
 
 function Shell() {
   const route = useRoute();
   const [help, setHelp] = useState(false);
   const reachable = useReachable();
+  const session = useSession();
   const main = useRef<HTMLElement>(null);
   const here = route.parts[0] ?? "runs";
   const approvals = useLoad("approvals", (signal) => api.approvals({}, signal));
@@ -151,14 +145,8 @@ function Shell() {
             <button type="button" onClick={() => setHelp(true)}>
               <kbd>?</kbd> Shortcuts
             </button>
-            {hasToken() ? (
-              <button
-                type="button"
-                onClick={() => {
-                  setToken(null);
-                  location.assign("/");
-                }}
-              >
+            {session?.authentication ? (
+              <button type="button" onClick={() => void signOut()}>
                 <Icon name="out" size={14} /> Sign out
               </button>
             ) : null}

@@ -1,6 +1,6 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { loadToken } from "./api/client";
+import { beginSession } from "./api/session";
 import { App } from "./app";
 import { applyTheme } from "./lib/theme";
 import "./styles/tokens.css";
@@ -10,13 +10,13 @@ import "./styles/components.css";
 import "./styles/views.css";
 import "./styles/run.css";
 
-loadToken();
+const access = beginSession();
 applyTheme();
 const root = document.getElementById("root");
 if (root) {
   createRoot(root).render(
     <StrictMode>
-      <App />
+      <App access={access} />
     </StrictMode>,
   );
 }

@@ -14,7 +14,6 @@ const STDERR_FILE: &str = ".said";
 struct DevServer {
     child: Child,
     address: String,
-    token: String,
 }
 
 impl Drop for DevServer {
@@ -29,18 +28,19 @@ impl DevServer {
         DevServer::start_with(folder, &[])
     }
 
-    fn start_with(folder: &Path, more: &[&str]) -> DevServer {
+    fn start_with(folder: &Path, words: &[&str]) -> DevServer {
         let stderr = std::fs::File::create(folder.join(STDERR_FILE)).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-        command.args(["dev", "--json", "--port", "0", "--store"]).arg(folder.join(".windlass")).arg(folder).args(more);
+        command.args(["dev", "--json", "--port", "0"]).args(words);
+        command.arg("--store").arg(folder.join(".windlass")).arg(folder);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("ours")).read_line(&mut line).expect("its first line");
         let startup: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no address: {line}"));
         let text = |name: &str| startup[name].as_str().unwrap_or_default().to_owned();
-        assert!(!line.contains("token=") && !line.contains("wl_"), "only a terminal gets the token: {line}");
-        let token = std::fs::read_to_string(text("token_file")).expect("the token").trim().to_owned();
-        DevServer { child, address: text("address").trim_start_matches("http://").to_owned(), token }
+        assert!(!line.contains('#') && !line.contains("wl_"), "only a terminal gets a sign-in link: {line}");
+        assert_eq!(startup["token_file"].is_string(), words.contains(&"--auth"), "{line}");
+        DevServer { child, address: text("address").trim_start_matches("http://").to_owned() }
     }
 
     fn get(&self, path: &str) -> Value {
@@ -48,10 +48,14 @@ impl DevServer {
     }
 
     fn send(&self, method: &str, path: &str, body: &str) -> Value {
+        self.send_with(method, path, &format!("host: {}\r\n", self.address), body)
+    }
+
+    fn send_with(&self, method: &str, path: &str, headers: &str, body: &str) -> Value {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        let (address, token, length) = (&self.address, &self.token, body.len());
+        let length = body.len();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\
+            "{method} {path} HTTP/1.1\r\n{headers}connection: close\r\n\
              content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(head.as_bytes()).expect("it reads");
@@ -237,9 +241,39 @@ fn unchanged_files_are_reported_once() {
     assert!(stderr.contains("registered twice, version 2 (") && !stderr.contains("was removed"), "{stderr}");
 }
 
-/// Output to a pipe is read by others: it shows only a token that no file holds. Hints name options that `dev` has.
+/// Programs and browsers of this machine need no token, and pages of other sites get nothing. `--auth` requires one.
 #[test]
-fn startup_output_reveals_the_token_only_if_it_is_stored_nowhere() {
+fn only_other_sites_and_auth_need_a_token() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dev = DevServer::start(folder.path());
+    let draft = serde_json::json!({ "name": "hello", "source": definition("hello") }).to_string();
+    assert_eq!(dev.get("/api/v1/session")["signed_in"], true);
+    let address = dev.address.clone();
+    let post = |headers: &str| dev.send_with("POST", "/api/v1/definitions", headers, &draft)["status"].clone();
+    let table = [
+        (format!("host: {address}\r\norigin: http://evil.example\r\n"), 403),
+        (format!("host: {address}\r\norigin: http://{address}1\r\nsec-fetch-site: same-site\r\n"), 403),
+        (format!("host: {address}\r\nsec-fetch-site: cross-site\r\n"), 403),
+        ("host: evil.example\r\norigin: http://evil.example\r\n".to_owned(), 421),
+    ];
+    for (headers, status) in table {
+        assert_eq!(post(&headers), status, "{headers}");
+    }
+    let own = format!("host: {address}\r\norigin: http://{address}\r\nsec-fetch-site: same-origin\r\n");
+    assert_eq!(dev.send_with("POST", "/api/v1/definitions", &own, &draft)["version"], 1);
+    drop(dev);
+    let dev = DevServer::start_with(folder.path(), &["--auth"]);
+    for _ in 0..25 {
+        assert_eq!(dev.get("/api/v1/runs")["status"], 401, "and never 429: no token was guessed");
+    }
+    let token = std::fs::read_to_string(folder.path().join(".windlass/token")).expect("a token");
+    let headers = format!("host: {}\r\nauthorization: Bearer {}\r\n", dev.address, token.trim());
+    assert!(dev.send_with("GET", "/api/v1/runs", &headers, "")["items"].is_array());
+}
+
+/// Output to a pipe is read by others: it has no link that signs in. Hints name options that `dev` has.
+#[test]
+fn startup_output_in_a_pipe_signs_nobody_in() {
     let folder = tempfile::tempdir().expect("a folder");
     let occupied = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = occupied.local_addr().expect("an address").port().to_string();
@@ -247,19 +281,28 @@ fn startup_output_reveals_the_token_only_if_it_is_stored_nowhere() {
     let refused = command.args(["dev", "--port", &port]).current_dir(&folder).output().expect("it starts");
     let stderr = String::from_utf8_lossy(&refused.stderr);
     assert!(stderr.contains("choose another with --port") && refused.status.code() == Some(3), "{stderr}");
-    for (words, reveals_token, stop) in
-        [(&[][..], false, "at the next start"), (&["--ephemeral"], true, "nothing is stored")]
-    {
+    let (open, closed) = ("no token is needed", "token is in .windlass/token");
+    for (words, access, stop) in [
+        (&[][..], open, "at the next start"),
+        (&["--ephemeral"], open, "nothing is stored"),
+        (&["--auth"], closed, "at the next start"),
+    ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(["dev", "--port", "0"]).args(words).current_dir(&folder);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("ours")).read_line(&mut line).expect("its first line");
-        let lines = BufReader::new(child.stderr.take().expect("ours")).lines();
-        let ready = lines.map_while(Result::ok).find(|line| line.contains("Ctrl-C"));
+        let lines = BufReader::new(child.stderr.take().expect("ours")).lines().map_while(Result::ok);
+        let mut said = String::new();
+        for line in lines {
+            said.push_str(&line);
+            if line.contains("Ctrl-C") {
+                break;
+            }
+        }
         let _ = child.kill();
         let _ = child.wait();
-        assert_eq!(line.contains("#token=wl_"), reveals_token, "{words:?}: {line}");
-        assert!(ready.as_ref().is_some_and(|ready| ready.contains(stop)), "{words:?}: {ready:?}");
+        assert!(line.starts_with("http://127.0.0.1:") && line.trim_end().ends_with('/'), "{words:?}: {line}");
+        assert!(said.contains(access) && said.contains(stop), "{words:?}: {said}");
     }
 }

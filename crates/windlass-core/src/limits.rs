@@ -311,6 +311,10 @@ limits! {
     max_credentials: usize = 1_000,
     /// Bytes of the value of a stored credential.
     max_credential_bytes: usize = 65_536,
+    /// Time for which a browser stays signed in to the web UI; a session never outlives its token.
+    max_session_time: Duration = Duration::from_secs(604_800),
+    /// Browsers signed in with one token; one more ends the oldest session of that token.
+    max_sessions_per_token: usize = 100,
     /// Bytes of an audit log file; then a new file begins.
     max_audit_file_bytes: u64 = 67_108_864,
     /// Rejected calls per second that are written to the audit log, and a burst of ten times as many after a pause;

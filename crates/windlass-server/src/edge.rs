@@ -19,10 +19,12 @@ use windlass_value::Timestamp;
 
 use crate::audit::{AuditActor, AuditEntry, BodyFacts, PendingEntry};
 use crate::auth::gate::AuthContext;
+use crate::auth::sessions::Session;
 use crate::auth::{AccessRule, Peer, TokenActivity, TokenScope};
 use crate::problem::codes;
+use crate::proxies::OverTls;
 use crate::rate::rate_limited;
-use crate::{ApiProblem, App, proxies};
+use crate::{ApiProblem, App, compression, proxies};
 use bodies::{ClosableStreamBody, MeasuredBody, OnBodyEnd};
 
 /// Retry-After, in seconds, while the server shuts down.
@@ -63,6 +65,7 @@ pub(crate) async fn handle(State(app): State<App>, mut request: Request, next: N
 
 async fn respond(app: &App, request_info: Arc<RequestInfo>, request: Request, next: Next, began: Instant) -> Response {
     let in_chunks = request.headers().contains_key(header::TRANSFER_ENCODING);
+    let wants_gzip = compression::accepts(request.headers(), "gzip");
     let answer = match admit(app, &request, &request_info) {
         Ok(()) => run_handler(app, &request_info, request, next).await,
         Err(problem) => problem.into_response(),
@@ -70,6 +73,9 @@ async fn respond(app: &App, request_info: Arc<RequestInfo>, request: Request, ne
     let mut answer = as_problem(answer).await;
     app.metrics.record_request(request_info.route(), &request_info.method, answer.status(), began.elapsed());
     add_headers(&mut answer);
+    if request_info.may_be_compressed() {
+        answer = compression::compress(answer, wants_gzip).await;
+    }
     if in_chunks {
         // A `Content-Length` sent in addition to chunks is dropped before this code sees it. A proxy may have used that
         // length: the bytes that follow on this connection could be part of the body to the proxy and a request to us
@@ -94,6 +100,10 @@ impl RequestInfo {
     async fn from_request(app: &App, request: &mut Request) -> RequestInfo {
         let peer = request.extensions().get::<Peer>().copied();
         let client = peer.and_then(|peer| proxies::client(&app.options.proxies, peer.0.ip(), request.headers()));
+        if let Some(peer) = peer {
+            let over_tls = OverTls::from_request(&app.options.proxies, peer.0.ip(), request.headers());
+            request.extensions_mut().insert(over_tls);
+        }
         if let Some(client) = client {
             // Rate limits, the audit log and all other users of the address mean the client.
             request.extensions_mut().insert(Peer(client));
@@ -127,6 +137,12 @@ impl RequestInfo {
     /// A webhook delivery starts a run, whatever its method.
     fn may_change(&self) -> bool {
         !self.method.is_safe() || self.is_delivery()
+    }
+
+    /// Whether the response may be compressed. It must not be if it contains a secret: its size would reveal how
+    /// similar the secret is to text of the caller beside it (BREACH). New tokens are in responses to POST.
+    fn may_be_compressed(&self) -> bool {
+        self.method == Method::GET && self.route() != "/api/v1/session" && !self.is_delivery()
     }
 
     /// Whether a worker reports a result or returns jobs. Such requests shorten a shutdown.
@@ -345,12 +361,12 @@ fn stream(app: &App, auth: &AuthContext, answer: Response) -> Response {
             .into_response();
     };
     let notice = Bytes::from_static(if content_type(&answer).starts_with(SSE) { CLOSING_SSE } else { CLOSING_LINE });
-    let end_signal = Box::pin(until_stream_must_end(app.clone(), usage));
+    let end_signal = Box::pin(until_stream_must_end(app.clone(), usage, auth.session().cloned()));
     answer.map(|body| Body::new(ClosableStreamBody::new(body, notice, end_signal, counted)))
 }
 
-/// Completes when the server shuts down or the token is no longer valid: a stream lives no longer than its token.
-async fn until_stream_must_end(app: App, usage: Arc<TokenActivity>) {
+/// Completes when the server shuts down, or the token or session ends: a stream lives no longer than these.
+async fn until_stream_must_end(app: App, usage: Arc<TokenActivity>, session: Option<Arc<Session>>) {
     let mut draining = app.draining();
     loop {
         let drained = draining.wait_for(|draining| *draining);
@@ -358,7 +374,8 @@ async fn until_stream_must_end(app: App, usage: Arc<TokenActivity>) {
             return;
         }
         app.keys.reload_if_due();
-        if !usage.is_valid(real_now()) {
+        let now = real_now();
+        if !usage.is_valid(now) || session.as_ref().is_some_and(|session| !session.is_valid(now)) {
             return;
         }
     }
@@ -391,12 +408,14 @@ async fn as_problem(answer: Response) -> Response {
 }
 
 /// Default response headers; a route may override them.
-const HEADERS: [(header::HeaderName, &str); 5] = [
+const HEADERS: [(header::HeaderName, &str); 6] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::CACHE_CONTROL, "no-store"),
     (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::X_FRAME_OPTIONS, "DENY"),
+    // Pages of other origins cannot load a response as a script, an image or a style either.
+    (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
 fn add_headers(answer: &mut Response) {

@@ -40,6 +40,7 @@ impl AllowedHosts {
         }
         match method.is_safe() {
             true => Ok(()),
+            false if is_cross_site(headers) => Err(cross_site_problem()),
             false => check_origin(headers, host),
         }
     }
@@ -99,6 +100,17 @@ fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), ApiProble
                 .hint("programs must not send `Origin`; pages of other sites cannot use this API"))
         }
     }
+}
+
+/// Returns whether a page of another origin caused the request, according to the browser. A page on another port of
+/// this host is of another origin.
+pub(crate) fn is_cross_site(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
+}
+
+pub(crate) fn cross_site_problem() -> ApiProblem {
+    let detail = "cross-origin request rejected: a page of another site has caused it";
+    ApiProblem::new(StatusCode::FORBIDDEN, codes::HOST, detail).hint("pages of other sites cannot use this API")
 }
 
 /// Removes a default port.

@@ -6,6 +6,7 @@
 //! - `api`: the routes, one file per group
 //! - `auth`: authorisation, expressed as handler argument types
 //! - `hosts`, `proxies`, `rate`, `edge`: checks that every request passes first
+//! - `compression`: gzip for responses that are not streams
 //! - `audit`: the log of changing calls and their callers
 //! - `problem`: error responses
 //! - `workers`: jobs for remote workers
@@ -23,6 +24,7 @@ pub mod audit;
 pub mod auth;
 pub mod catalog;
 mod compiler;
+mod compression;
 mod credentials;
 mod edge;
 mod hosts;

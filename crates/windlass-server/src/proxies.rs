@@ -8,6 +8,25 @@ use windlass_tools::outbound::AddressRange;
 
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 const FORWARDED: &str = "forwarded";
+const X_FORWARDED_PROTO: &str = "x-forwarded-proto";
+
+/// Whether a trusted proxy received the request over TLS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OverTls(pub bool);
+
+impl OverTls {
+    /// Reads the scheme of the client's request, the first of the list. A client that forges it only gets a cookie that
+    /// its browser does not send.
+    pub(crate) fn from_request(proxies: &[AddressRange], peer: IpAddr, headers: &HeaderMap) -> OverTls {
+        let is_https = |scheme: &str| scheme.trim().trim_matches('"').eq_ignore_ascii_case("https");
+        let by_list = joined_header(headers, X_FORWARDED_PROTO).and_then(|text| text.split(',').next().map(is_https));
+        let by_element = || {
+            let text = joined_header(headers, FORWARDED)?;
+            element_value(split_elements(&text).first()?, "proto").map(is_https)
+        };
+        OverTls(includes(proxies, peer) && by_list.or_else(by_element).unwrap_or(false))
+    }
+}
 
 /// Returns whether the peer is a trusted proxy.
 pub(crate) fn includes(proxies: &[AddressRange], peer: IpAddr) -> bool {
@@ -86,9 +105,12 @@ fn split_outside_quotes(text: &str, separator: char) -> Vec<&str> {
 
 /// `for="[2001:db8::1]:4711";proto=https;by=…`
 fn parse_element(element: &str) -> Option<SocketAddr> {
+    parse_address(element_value(element, "for")?.trim().trim_matches('"'))
+}
+
+fn element_value<'e>(element: &'e str, name: &str) -> Option<&'e str> {
     let mut named = split_outside_quotes(element, ';').into_iter().filter_map(|pair| pair.split_once('='));
-    let (_, value) = named.find(|(name, _)| name.trim().eq_ignore_ascii_case("for"))?;
-    parse_address(value.trim().trim_matches('"'))
+    named.find(|(own, _)| own.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
 #[cfg(test)]
@@ -139,6 +161,27 @@ mod tests {
         for (peer, lines, expected) in table {
             let found = client(&proxies, peer.parse().unwrap(), &headers(lines));
             assert_eq!(found, expected.map(|wanted| wanted.parse().unwrap()), "{peer} {lines:?}");
+        }
+    }
+
+    #[test]
+    fn tls_is_reported_by_trusted_proxies_only() {
+        let proxies: Vec<AddressRange> = vec!["10.0.0.0/8".parse().unwrap()];
+        let (proto, fwd) = ("x-forwarded-proto", "forwarded");
+        let table: &[(&str, &[Line<'_>], bool)] = &[
+            ("192.0.2.7", &[(proto, "https")], false),
+            ("10.1.1.1", &[], false),
+            ("10.1.1.1", &[(proto, "https")], true),
+            ("10.1.1.1", &[(proto, "HTTPS, http")], true),
+            ("10.1.1.1", &[(proto, "http")], false),
+            ("10.1.1.1", &[(fwd, "for=198.51.100.1; proto=https")], true),
+            ("10.1.1.1", &[(fwd, "for=198.51.100.1;proto=\"https\", for=10.2.2.2;proto=http")], true),
+            ("10.1.1.1", &[(fwd, "for=198.51.100.1")], false),
+            ("10.1.1.1", &[(proto, "http"), (fwd, "proto=https")], false),
+        ];
+        for (peer, lines, expected) in table {
+            let found = OverTls::from_request(&proxies, peer.parse().unwrap(), &headers(lines));
+            assert_eq!(found.0, *expected, "{peer} {lines:?}");
         }
     }
 }

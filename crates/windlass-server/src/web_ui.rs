@@ -2,13 +2,21 @@
 //!
 //! The web UI is public: it contains no data and calls the API with the user's token. All of its routes serve the
 //! same document; a path that is neither an asset nor a route of the server is not found.
+//!
+//! Assets are sent compressed: with Brotli as the build has written them beside the originals (`NAME.br`), or with
+//! gzip, which is computed at the first request.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use flate2::Compression;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
-use crate::ApiProblem;
+use crate::{ApiProblem, compression};
 
 #[derive(RustEmbed)]
 #[folder = "../../ui/dist"]
@@ -16,9 +24,15 @@ struct UiAssets;
 
 const DOCUMENT: &str = "index.html";
 
+/// Ending of the names of compressed assets, which have no address of their own.
+const BROTLI_SUFFIX: &str = ".br";
+
 /// Content security policy: no external resources, no inline code, no embedding in frames.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                           font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// A browser enforces the policy of the document that loads an asset. On its own, an asset may load nothing.
+const ASSET_POLICY: &str = "default-src 'none'";
 
 /// For assets whose name contains their hash: they never change.
 const CACHE_IMMUTABLE: &str = "public, max-age=31536000, immutable";
@@ -34,7 +48,7 @@ pub(crate) async fn serve_web_ui(method: Method, uri: Uri, headers: HeaderMap) -
     // `*` and absolute-form addresses of other hosts have no leading slash.
     let Some(path) = uri.path().strip_prefix('/') else { return not_found() };
     let first = path.split('/').next().unwrap_or_default();
-    let asset = match UiAssets::get(path) {
+    let asset = match UiAssets::get(path).filter(|_| !path.ends_with(BROTLI_SUFFIX)) {
         Some(file) => Some((path, file)),
         None if path.is_empty() || VIEWS.contains(&first) => UiAssets::get(DOCUMENT).map(|file| (DOCUMENT, file)),
         None => None,
@@ -52,12 +66,13 @@ fn not_found() -> Response {
 }
 
 fn asset_response(name: &str, file: &EmbeddedFile, request_headers: &HeaderMap) -> Response {
-    let etag_value = etag(file);
+    let (coding, data) = encoded(name, file, request_headers);
+    let etag_value = etag(file, coding);
     let if_none_match =
         request_headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let same =
         if_none_match == "*" || if_none_match.split(',').any(|one| one.trim().trim_start_matches("W/") == etag_value);
-    let body = if same { Body::empty() } else { Body::from(file.data.clone()) };
+    let body = if same { Body::empty() } else { Body::from(data) };
     let mut answer = Response::new(body);
     if same {
         *answer.status_mut() = StatusCode::NOT_MODIFIED;
@@ -66,13 +81,17 @@ fn asset_response(name: &str, file: &EmbeddedFile, request_headers: &HeaderMap) 
     let response_headers = [
         (header::CONTENT_TYPE, content_type(name)),
         (header::CACHE_CONTROL, keep),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CONTENT_SECURITY_POLICY, if name == DOCUMENT { POLICY } else { ASSET_POLICY }),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_FRAME_OPTIONS, "DENY"),
+        (header::VARY, "accept-encoding"),
     ];
     for (name, value) in response_headers {
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    if let Some(coding) = coding {
+        answer.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding));
     }
     if let Ok(tag) = HeaderValue::from_str(&etag_value) {
         answer.headers_mut().insert(header::ETAG, tag);
@@ -80,11 +99,45 @@ fn asset_response(name: &str, file: &EmbeddedFile, request_headers: &HeaderMap) 
     answer
 }
 
+/// Returns the content in the best coding that the client accepts.
+fn encoded(name: &str, file: &EmbeddedFile, request_headers: &HeaderMap) -> (Option<&'static str>, Bytes) {
+    let accepts = |coding: &str| compression::accepts(request_headers, coding);
+    let brotli = || UiAssets::get(&format!("{name}{BROTLI_SUFFIX}"));
+    if let Some(compressed) = Some("br").filter(|coding| accepts(coding)).and_then(|_| brotli()) {
+        return (Some("br"), embedded_bytes(compressed));
+    }
+    match Some("gzip").filter(|coding| accepts(coding)).and_then(|_| gzipped(name, file)) {
+        Some(compressed) => (Some("gzip"), compressed),
+        None => (None, embedded_bytes(file.clone())),
+    }
+}
+
+/// Returns the gzipped content. It is computed once; the number of assets bounds what is kept.
+fn gzipped(name: &str, file: &EmbeddedFile) -> Option<Bytes> {
+    static KEPT: LazyLock<Mutex<HashMap<String, Option<Bytes>>>> = LazyLock::new(Mutex::default);
+    if file.data.len() < compression::MIN_BYTES || content_type(name).starts_with("image/png") {
+        return None;
+    }
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let compress = || compression::gzip(&file.data, Compression::best());
+    kept.entry(name.to_owned()).or_insert_with(compress).clone()
+}
+
+fn embedded_bytes(file: EmbeddedFile) -> Bytes {
+    match file.data {
+        std::borrow::Cow::Borrowed(data) => Bytes::from_static(data),
+        std::borrow::Cow::Owned(data) => data.into(),
+    }
+}
+
 /// Returns an ETag computed from the file's content, so that two binaries of one build agree.
-fn etag(file: &EmbeddedFile) -> String {
+fn etag(file: &EmbeddedFile, coding: Option<&str>) -> String {
     let hash = file.metadata.sha256_hash();
     let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("\"{hex}\"")
+    match coding {
+        Some(coding) => format!("\"{hex}-{coding}\""),
+        None => format!("\"{hex}\""),
+    }
 }
 
 fn content_type(name: &str) -> &'static str {
@@ -188,6 +241,43 @@ mod tests {
             let other = get(name, &[(header::IF_NONE_MATCH, "\"other\"")]).await;
             assert_eq!(other.status(), StatusCode::OK, "{name}");
         }
+    }
+
+    #[tokio::test]
+    async fn assets_are_sent_in_the_best_accepted_coding() {
+        let large = UiAssets::iter().find(|name| name.ends_with(".js") && UiAssets::get(name).is_some_and(is_large));
+        let path = format!("/{}", large.expect("a script"));
+        let plain = get(&path, &[]).await;
+        let mut tags = vec![header_value(&plain, header::ETAG)];
+        let plain_size = size(&plain);
+        for (accepted, coding) in [("gzip, deflate, br, zstd", "br"), ("gzip, deflate", "gzip")] {
+            let accepted = [(header::ACCEPT_ENCODING, accepted)];
+            let answer = get(&path, &accepted).await;
+            assert_eq!(header_value(&answer, header::CONTENT_ENCODING), coding);
+            assert_eq!(header_value(&answer, header::VARY), "accept-encoding");
+            assert!(size(&answer) * 2 < plain_size, "{coding}: {} of {plain_size}", size(&answer));
+            let tag = header_value(&answer, header::ETAG);
+            let again = get(&path, &[accepted[0].clone(), (header::IF_NONE_MATCH, &tag)]).await;
+            assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+            tags.push(tag);
+        }
+        tags.dedup();
+        assert_eq!(tags.len(), 3, "each coding has its own tag: {tags:?}");
+        for (accepted, coding) in [("", ""), ("br;q=0, gzip;q=0", ""), ("identity", "")] {
+            let answer = get(&path, &[(header::ACCEPT_ENCODING, accepted)]).await;
+            assert_eq!(header_value(&answer, header::CONTENT_ENCODING), coding, "{accepted}");
+        }
+        let compressed = get(&format!("{path}{BROTLI_SUFFIX}"), &[]).await;
+        assert_eq!(compressed.status(), StatusCode::NOT_FOUND, "it has no address of its own");
+    }
+
+    fn is_large(file: EmbeddedFile) -> bool {
+        file.data.len() > 100_000
+    }
+
+    fn size(answer: &Response) -> u64 {
+        use http_body::Body as _;
+        answer.body().size_hint().exact().expect("its size is known")
     }
 
     /// The policy forbids inline code and other hosts; nothing in the document may rely on them.

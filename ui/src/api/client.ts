@@ -1,42 +1,22 @@
-// The HTTP client: fetch with the bearer token; error responses become `Problem` exceptions.
+// The HTTP client: fetch with the session cookie; error responses become `Problem` exceptions.
 
 import { reportReachable } from "./reachability";
 import type { FieldProblem, Json, DefinitionProblem } from "./types";
 
 export const BASE = "/api/v1";
-const STORAGE_KEY = "windlass.token";
 
-let token: string | null = null;
+/** Proves to the server that a change comes from this page: pages of other origins cannot read it. */
+let csrfToken: string | null = null;
 const unauthorizedListeners = new Set<() => void>();
 
-/** Loads the token from the URL fragment, which is then cleared so that the token does not stay there, or from this tab's session storage. */
-export function loadToken(): void {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) {
-    sessionStorage.setItem(STORAGE_KEY, given);
-    history.replaceState(null, "", location.pathname + location.search);
-  }
-  token = sessionStorage.getItem(STORAGE_KEY);
+export function setCsrfToken(next: string | null): void {
+  csrfToken = next;
 }
 
-export function setToken(next: string | null): void {
-  token = next;
-  if (next === null) sessionStorage.removeItem(STORAGE_KEY);
-  else sessionStorage.setItem(STORAGE_KEY, next);
-}
-
-export function hasToken(): boolean {
-  return token !== null;
-}
-
-/** Registers a listener that is called when the server rejects the token as unknown or revoked. */
+/** Registers a listener that is called when the server rejects a request because the user is not signed in. */
 export function onUnauthorized(listener: () => void): () => void {
   unauthorizedListeners.add(listener);
   return () => unauthorizedListeners.delete(listener);
-}
-
-export function withAuthorization(headers: Record<string, string> = {}): Record<string, string> {
-  return token === null ? headers : { ...headers, Authorization: `Bearer ${token}` };
 }
 
 /** An error response of the server (`application/problem+json`). */
@@ -93,14 +73,26 @@ interface RequestOptions {
 }
 
 export async function request<T>(path: string, options: RequestOptions = {}): Promise<T> {
-  const headers = withAuthorization({ Accept: "application/json", ...options.headers });
+  let response = await send(path, options);
+  if (response.status === 403 && isChange(options) && (await hasNewCsrfToken())) response = await send(path, options);
+  if (!response.ok) throw await parseProblem(response);
+  const body = await response.text();
+  return (body === "" ? null : JSON.parse(body)) as T;
+}
+
+const isChange = (options: RequestOptions) => (options.method ?? "GET") !== "GET";
+
+async function send(path: string, options: RequestOptions): Promise<Response> {
+  const headers: Record<string, string> = { Accept: "application/json", ...options.headers };
   if (options.body !== undefined) headers["Content-Type"] = "application/json";
+  if (csrfToken !== null && isChange(options)) headers["X-CSRF-Token"] = csrfToken;
   const init: RequestInit = { method: options.method ?? "GET", headers };
   if (options.body !== undefined) init.body = JSON.stringify(options.body);
   if (options.signal) init.signal = options.signal;
-  let response: Response;
   try {
-    response = await fetch(apiUrl(path, options.query), init);
+    const response = await fetch(apiUrl(path, options.query), init);
+    reportReachable(true);
+    return response;
   } catch (error) {
     if (options.signal?.aborted) throw error;
     reportReachable(false);
@@ -109,10 +101,14 @@ export async function request<T>(path: string, options: RequestOptions = {}): Pr
       hint: "check that `windlass serve` or `windlass dev` is running",
     });
   }
-  reportReachable(true);
-  if (!response.ok) throw await parseProblem(response);
-  const body = await response.text();
-  return (body === "" ? null : JSON.parse(body)) as T;
+}
+
+/** Another tab may have signed in again, which has changed the CSRF token of this browser. */
+async function hasNewCsrfToken(): Promise<boolean> {
+  const response = await send("/session", {});
+  const known = csrfToken;
+  if (response.ok) csrfToken = ((await response.json()) as { csrf_token?: string }).csrf_token ?? null;
+  return csrfToken !== known;
 }
 
 export function isAborted(error: unknown): boolean {

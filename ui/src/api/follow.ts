@@ -1,6 +1,6 @@
-// Follows a server-sent event stream and reconnects when the connection breaks. It uses fetch because EventSource cannot send the token.
+// Follows a server-sent event stream and reconnects when the connection breaks. It uses fetch because EventSource hides the status and body of an error response.
 
-import { apiUrl, isAborted, parseProblem, withAuthorization, type Problem, type Query } from "./client";
+import { apiUrl, isAborted, parseProblem, type Problem, type Query } from "./client";
 import { onReachabilityChange, reportReachable } from "./reachability";
 import { SseParser, type SseMessage } from "./sse";
 
@@ -67,7 +67,7 @@ export function follow(path: string, options: FollowOptions): () => void {
       silenceTimer = setTimeout(() => abort?.abort(), MAX_SILENCE_MS);
     };
     try {
-      const headers = withAuthorization({ Accept: "text/event-stream" });
+      const headers: Record<string, string> = { Accept: "text/event-stream" };
       if (lastId !== null) headers["Last-Event-ID"] = lastId;
       const response = await fetch(apiUrl(path, options.query), { headers, signal, cache: "no-store" });
       reportReachable(true);

@@ -1,8 +1,9 @@
 import { ThemeSwitch } from "../app";
-import { setToken, hasToken } from "../api/client";
 import { useInterval, useLoad } from "../api/hooks";
+import { signOut, useSession } from "../api/session";
 import { Button, PageHead } from "../components/common";
 import { Icon, Mark } from "../components/icons";
+import { stamp } from "../lib/format";
 import { Link } from "../lib/router";
 
 interface Health {
@@ -22,6 +23,7 @@ async function fetchHealth(path: string, signal: AbortSignal): Promise<Health & 
 }
 
 export default function About() {
+  const session = useSession();
   const health = useLoad("healthz", (signal) => fetchHealth("/healthz", signal));
   const ready = useLoad("readyz", (signal) => fetchHealth("/readyz", signal));
   useInterval(5000, () => {
@@ -46,7 +48,7 @@ export default function About() {
             <dt>API</dt>
             <dd><a href="/api/v1/openapi.json" target="_blank" rel="noreferrer" className="row">OpenAPI description <Icon name="external" size={11} /></a></dd>
             <dt>Signed in</dt>
-            <dd>{hasToken() ? "with a token, in this tab" : "authentication is off"}</dd>
+            <dd>{session?.authentication ? <>as the token <b>{session.token_name}</b> ({session.scopes.join(", ")}){session.expires_at ? `, until ${stamp(session.expires_at)}` : null}</> : "this server requires no token"}</dd>
             <dt>Theme</dt>
             <dd className="about-theme"><ThemeSwitch /></dd>
           </dl>
@@ -56,17 +58,9 @@ export default function About() {
         <Link className="button" to="/tokens"><Icon name="key" /> Tokens</Link>
         <Link className="button" to="/audit"><Icon name="log" /> Audit log</Link>
       </div>
-      {hasToken() ? (
+      {session?.authentication ? (
         <div>
-          <Button
-            icon="out"
-            onClick={() => {
-              setToken(null);
-              location.assign("/");
-            }}
-          >
-            Sign out
-          </Button>
+          <Button icon="out" onClick={() => void signOut()}>Sign out</Button>
         </div>
       ) : null}
     </div>

@@ -1,7 +1,7 @@
 // The live list of runs.
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, asProblem, type Problem, type RunSummary, type StatusCount } from "../api";
 import { isAborted } from "../api/client";
 import { useLoad, useStream, useThrottled } from "../api/hooks";
@@ -11,7 +11,8 @@ import { brief, count, humanize } from "../lib/format";
 import { useKeys } from "../lib/keys";
 import { Link, navigate, setQuery, to, useRoute } from "../lib/router";
 import { RUN_STATUSES, tone } from "../lib/status";
-import { StartRun } from "./start";
+
+const StartRun = lazy(() => import("./start").then((module) => ({ default: module.StartRun })));
 
 const PAGE_SIZE = 100;
 const ROW_HEIGHT = 40;
@@ -114,7 +115,9 @@ export function Runs() {
       ) : (
         <RunTable items={list.items} more={list.more} onMore={list.loadMore} />
       )}
-      {starting ? <StartRun names={definitions.value?.items ?? null} initial={filter.definition} onClose={() => setStarting(false)} /> : null}
+      <Suspense>
+        {starting ? <StartRun names={definitions.value?.items ?? null} initial={filter.definition} onClose={() => setStarting(false)} /> : null}
+      </Suspense>
     </div>
   );
 }

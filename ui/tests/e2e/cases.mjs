@@ -3,6 +3,7 @@
 import { equal, holds, until } from "./harness.mjs";
 import { accessibilityProblems, contrastProblems } from "./accessibility.mjs";
 import { DEFINITIONS, HOSTILE } from "./seeds.mjs";
+import { SIGN_IN_CASES } from "./sign-in.mjs";
 
 const row = (page, text) => page.locator("a.run-row", { hasText: text }).first();
 const tab = (page, name) => page.getByRole("tab", { name, exact: true });
@@ -42,27 +43,7 @@ const FAILED = /(^|\s)Failed( \d+)?$/;
 const views = (ended) => ["/runs", `/runs/${ended.rows}`, `/runs/${ended.rows}/timeline`, `/runs/${ended.rows}/loops`, `/runs/${ended.rows}/events`, `/runs/${ended.flaky}/data`, `/runs/${ended.flaky}/definition`, `/runs/${ended.rows}/journal`, `/runs/${ended.many}/loop?path=count`, `/runs/${ended.flaky}/loop?path=numbers`, "/definitions", "/definitions/rows", "/check", "/approvals", "/triggers", "/workers", "/tokens", "/audit", "/about"];
 
 export const CASES = {
-  async "sign-in: a wrong token is rejected, the right one is accepted"({ fresh, server }) {
-    const page = await fresh();
-    await page.goto(server.address);
-    await page.getByLabel("Token").fill("wl_wrong");
-    await button(page, "Sign in").click();
-    await page.getByText("unknown or revoked").waitFor();
-    await page.getByLabel("Token").fill(server.token);
-    await button(page, "Sign in").click();
-    await page.getByRole("heading", { name: "Runs" }).waitFor();
-  },
-
-  async "a token in the URL is removed from it and stored for the tab"({ fresh, server }) {
-    const page = await fresh();
-    await page.goto(server.signInUrl);
-    await page.getByRole("heading", { name: "Runs" }).waitFor();
-    equal(new URL(page.url()).hash, "", "the fragment");
-    await page.reload();
-    await page.getByRole("heading", { name: "Runs" }).waitFor();
-    const stored = await page.evaluate(() => [sessionStorage.length, localStorage.getItem("windlass.token")]);
-    equal(stored, [1, null], "session storage only");
-  },
+  ...SIGN_IN_CASES,
 
   async "runs: a new run appears immediately; filters and search apply"({ page, open, start, api }) {
     await open("/runs");
@@ -98,12 +79,13 @@ export const CASES = {
     await until("one less", async () => (await number()) === before, 5000);
   },
 
-  async "runs: an ended run is removed after confirmation and disappears from every list"({ page, open, fresh, start, server, api }) {
+  async "runs: an ended run is removed after confirmation and disappears from every list"({ page, open, fresh, signIn, start, server, api }) {
     const run = await start("signalled");
     await api("POST", `/runs/${run}/signal`, { name: "paid" });
     await until("its end", async () => (await api("GET", `/runs/${run}`)).status === "succeeded");
     const other = await fresh();
-    await other.goto(`${server.address}/runs#token=${server.token}`);
+    await signIn(other.context());
+    await other.goto(`${server.address}/runs`);
     await other.getByText("Live").waitFor();
     await other.locator(`a.run-row[href$="${run}"]`).waitFor();
     await open(`/runs/${run}`);
@@ -442,7 +424,7 @@ export const CASES = {
     await page.getByText("It can no longer be started").waitFor();
   },
 
-  async "tokens: a token is created, shown once, limited to its scopes, and revoked"({ page, open, fresh, server }) {
+  async "tokens: a token is created, shown once, limited to its scopes, and revoked"({ page, open, fresh, signIn, server }) {
     await open("/tokens");
     await button(page, "Create token").click();
     const dialog = page.getByRole("dialog");
@@ -456,7 +438,8 @@ export const CASES = {
     await row.getByText("read").waitFor();
     equal(await page.getByText(token).count(), 0, "not shown again");
     const reader = await fresh();
-    await reader.goto(`${server.address}/tokens#token=${token}`);
+    await signIn(reader.context(), token);
+    await reader.goto(`${server.address}/tokens`);
     await reader.locator(".problem", { hasText: "scope" }).waitFor();
     await row.getByRole("button", { name: "Revoke" }).click();
     await button(page.getByRole("dialog"), "Revoke").click();

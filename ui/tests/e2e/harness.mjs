@@ -22,27 +22,33 @@ const FILES = {
   "script.yaml": SCRIPT,
 };
 
-/** Starts the server on a free port, in a temporary folder. */
-export async function startServer(program, more = []) {
+/** Runs a command as on a terminal. */
+const ON_TERMINAL = ["python3", "-c", "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"];
+
+/** Starts the server on a free port, in a temporary folder. On a terminal it prints a link that signs in. */
+export async function startServer(program, { command = ["serve", "--bind", "127.0.0.1:0", "--json"], terminal = false } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "windlass-ui-"));
   for (const [name, text] of Object.entries(FILES)) writeFileSync(join(folder, name), text);
-  const child = spawn(program, ["serve", "--bind", "127.0.0.1:0", "--json", "--store", join(folder, "store"), ...more], { cwd: folder, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...ENVIRONMENT } });
+  const [first, ...words] = [...(terminal ? ON_TERMINAL : []), program, ...command, "--store", join(folder, "store")];
+  const child = spawn(first, words, { cwd: folder, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...ENVIRONMENT } });
   let errors = "";
   child.stderr.on("data", (chunk) => (errors += chunk));
   const startup = await new Promise((resolve, reject) => {
     let text = "";
     createInterface({ input: child.stdout }).on("line", (line) => {
       text += line;
+      const link = /(http:\/\/[\d.:]+)\/#sign-in=\S+/.exec(line);
+      if (link) resolve({ address: link[1], link: link[0], token_file: join(folder, "store/token") });
       try {
         resolve(JSON.parse(text));
       } catch {
         // The JSON document is not complete yet.
       }
     });
-    child.on("exit", (code) => reject(new Error(`the server exited with ${code}: ${errors}`)));
+    child.on("exit", (code) => reject(new Error(`the server exited with ${code}: ${errors}${text}`)));
     child.on("error", reject);
   });
-  const token = readFileSync(resolvePath(folder, startup.token_file), "utf8").trim();
+  const token = startup.token_file ? readFileSync(resolvePath(folder, startup.token_file), "utf8").trim() : null;
   const stop = async () => {
     const exited = new Promise((resolve) => child.on("exit", resolve));
     child.kill("SIGTERM");
@@ -51,7 +57,7 @@ export async function startServer(program, more = []) {
     clearTimeout(hard);
     rmSync(folder, { recursive: true, force: true });
   };
-  return { address: startup.address, signInUrl: `${startup.url}#token=${token}`, token, pid: child.pid, stop, errors: () => errors };
+  return { address: startup.address, link: startup.link, token, pid: child.pid, stop, errors: () => errors };
 }
 
 /** Serves `ui/dist` in front of a server that embeds an older web UI, for development. */
@@ -63,8 +69,10 @@ export async function withFreshUi(server) {
     const path = new URL(request.url, "http://x").pathname;
     const file = extname(path) ? join(dist, path) : join(dist, "index.html");
     if (!/^\/(api|hooks|healthz|readyz|metrics)/.test(path) && existsSync(file)) {
-      response.writeHead(200, { "content-type": types[extname(file)], "content-security-policy": policy });
-      createReadStream(file).pipe(response);
+      const compressed = existsSync(`${file}.br`) && /\bbr\b/.test(request.headers["accept-encoding"] ?? "");
+      const headers = { "content-type": types[extname(file)], "content-security-policy": policy };
+      response.writeHead(200, compressed ? { ...headers, "content-encoding": "br" } : headers);
+      createReadStream(compressed ? `${file}.br` : file).pipe(response);
       return;
     }
     const to = new URL(server.address);
@@ -85,7 +93,7 @@ export async function withFreshUi(server) {
     proxy.close();
     await server.stop();
   };
-  return { ...server, address, signInUrl: server.signInUrl.replace(server.address, address), stop };
+  return { ...server, address, link: server.link?.replace(server.address, address), stop };
 }
 
 /** An API client. */

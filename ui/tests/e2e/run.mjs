@@ -21,8 +21,11 @@ const load = Math.max(1, loadavg()[0] / availableParallelism());
 const buildFactor = /[\\/]debug[\\/]/.test(program) ? 4 : 1;
 const limits = { loop_ms: Math.round(Number(process.env.WINDLASS_LOOP_MS ?? 200) * load * buildFactor) };
 
-const started = await startServer(program);
-const server = process.env.WINDLASS_FRESH_UI ? await withFreshUi(started) : started;
+const serve = async (options) => {
+  const started = await startServer(program, options);
+  return process.env.WINDLASS_FRESH_UI ? withFreshUi(started) : started;
+};
+const server = await serve();
 const browser = await startBrowser();
 const api = client(server);
 let failed = 0;
@@ -50,7 +53,7 @@ async function runCase(name, test, fixtures) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
   await context.grantPermissions([]);
   const problems = [];
-  const watch = (page) => {
+  const watch = (page, { address } = server) => {
     page.setDefaultTimeout(10_000);
     page.on("pageerror", (error) => problems.push(`page error: ${error.message}`));
     page.on("console", (message) => {
@@ -60,18 +63,25 @@ async function runCase(name, test, fixtures) {
     });
     page.on("request", (request) => {
       const url = request.url();
-      if (!url.startsWith(server.address) && !url.startsWith("data:")) problems.push(`request to another host: ${url}`);
+      if (!url.startsWith(address) && !url.startsWith("data:")) problems.push(`request to another host: ${url}`);
     });
     return page;
   };
-  const fresh = async () => watch(await (await browser.newContext()).newPage());
+  /** A page of another browser. */
+  const fresh = async (other) => watch(await (await browser.newContext()).newPage(), other);
+  const signIn = async (context, token = server.token) => {
+    const response = await context.request.post(`${server.address}/api/v1/session`, { headers: { Authorization: `Bearer ${token}` } });
+    if (!response.ok()) throw new Error(`sign-in: ${response.status()} ${await response.text()}`);
+  };
+  let isSignedIn = false;
   const page = watch(await context.newPage());
   const open = async (path) => {
-    await page.addInitScript((token) => sessionStorage.setItem("windlass.token", token), server.token);
+    if (!isSignedIn) await signIn(context);
+    isSignedIn = true;
     await page.goto(server.address + path);
   };
   try {
-    await test({ page, open, fresh, server, limits, ...fixtures });
+    await test({ page, open, fresh, signIn, serve, server, limits, ...fixtures });
     if ((await page.title()) === "broken") problems.push("run data was rendered as HTML");
     if (problems.length > 0) throw new Error(problems.join("\n"));
     console.log(`  ok  ${name} (${Date.now() - start} ms)`);

@@ -328,6 +328,9 @@ pub(crate) struct DevArgs {
     /// Listen on this port of 127.0.0.1; 0 picks a free one [default: 7117]
     #[arg(long)]
     pub port: Option<u16>,
+    /// Require a token, on a machine that others use as well
+    #[arg(long, conflicts_with = "ephemeral")]
+    pub auth: bool,
     /// Keep runs in memory only
     #[arg(long)]
     pub ephemeral: bool,

@@ -1,6 +1,5 @@
 //! `windlass demo`
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,6 +43,7 @@ pub(crate) fn demo(global: &GlobalArgs, args: &args::DemoArgs) -> Result<CliExit
         roots,
         directory: Some(folder.store()),
         port: args.port,
+        auth: false,
         drain: Duration::from_secs(2),
         open: args.open,
         testing: &args.testing,
@@ -128,10 +128,7 @@ fn print_summary(
     for (about, command) in &commands {
         out::print(&format!("\n  {about}\n    {command}"))?;
     }
-    let reveals_token = std::io::stdout().is_terminal() || service.token.is_none();
-    let token = folder.store().join(windlass_server::auth::FIRST_TOKEN_FILE);
-    let token = if reveals_token { String::new() } else { format!(" (its token is in {})", token.display()) };
-    out::print(&format!("\nThe web UI: {}{token}", service.web_ui_url(reveals_token)))?;
+    out::print(&format!("\nThe web UI: {}", service.web_ui_url(false)))?;
     out::print(&format!(
         "The demo's files and runs are in {}; Ctrl-C stops it, `rm -r {}` removes it.",
         folder.path.display(),
@@ -144,7 +141,7 @@ fn print_json(folder: &DemoFolder, commands: &[NextCommand], service: &Service) 
         commands.iter().map(|(about, command)| Value::object([("about", *about), ("command", command.as_str())]));
     let value = Value::object([
         ("folder", Value::from(folder.path.display().to_string())),
-        ("url", service.web_ui_url(service.token.is_none()).into()),
+        ("url", service.web_ui_url(false).into()),
         ("service", folder.service.url("").into()),
         ("process", Value::Int(i64::from(std::process::id()))),
         ("commands", Value::list(commands.collect())),

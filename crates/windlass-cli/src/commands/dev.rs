@@ -45,6 +45,7 @@ pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, 
         roots,
         directory: (!args.ephemeral).then_some(directory),
         port: args.port,
+        auth: args.auth,
         drain: Duration::from_secs(args.drain),
         open: args.open,
         testing: &args.testing,
@@ -60,6 +61,8 @@ pub(crate) struct FolderService<'a> {
     /// The store; `None` keeps runs in memory.
     pub directory: Option<PathBuf>,
     pub port: Option<u16>,
+    /// Requests need a token, as with `serve`.
+    pub auth: bool,
     pub drain: Duration,
     pub open: bool,
     pub testing: &'a TestingArgs,
@@ -74,10 +77,11 @@ pub(crate) fn serve_folder(
     folder_service: FolderService<'_>,
     started: impl AsyncFnOnce(&Service, &DefinitionFolder) -> Result<(), CliFailure>,
 ) -> Result<CliExit, CliFailure> {
-    let FolderService { settings, roots, directory, port, drain, open, testing, command } = folder_service;
+    let FolderService { settings, roots, directory, port, auth, drain, open, testing, command } = folder_service;
     let usual = ServerOptions::default();
     let options = ServerOptions {
         bind: SocketAddr::new(usual.bind.ip(), port.unwrap_or(usual.bind.port())),
+        no_auth: !auth,
         drain,
         dev: true,
         limits: settings.server.limits.clone(),

@@ -141,7 +141,8 @@ impl PreparedService {
         compiler: Arc<dyn DefinitionCompiler>,
         front: &Handle,
     ) -> Result<Service, CliFailure> {
-        let PreparedService { store, engine, dispatcher, mut lock, directory, options, limits, credentials, command } = self;
+        let PreparedService { store, engine, dispatcher, mut lock, directory, options, limits, credentials, command } =
+            self;
         let token = match (&directory, options.no_auth) {
             (_, true) => None,
             (Some(directory), false) => first_token(&*store, directory).map_err(token_failure)?,
@@ -237,16 +238,19 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Returns the URL of the web UI; with the token in the fragment, which no server sees, if it may be shown.
-    pub(crate) fn web_ui_url(&self, reveal_token: bool) -> String {
-        match self.token.as_ref().filter(|_| reveal_token) {
-            Some(token) => format!("{}/#token={token}", self.address),
+    /// Returns the URL of the web UI. With `signs_in` it is a link that signs in one browser as the first token: its
+    /// fragment, which no server sees, has a code for one use, so that neither the history of the browser nor the
+    /// scrollback of the terminal has anything that is valid for long.
+    pub(crate) fn web_ui_url(&self, signs_in: bool) -> String {
+        let token = self.token.as_ref().filter(|_| signs_in);
+        match token.and_then(|token| self.app.keys.sign_in_code(token).ok()) {
+            Some(code) => format!("{}/#sign-in={code}", self.address),
             None => format!("{}/", self.address),
         }
     }
 
-    /// Prints the address on stdout, and how to sign in and stop the server on stderr. The token is shown on a
-    /// terminal, and otherwise only if it is stored nowhere: output in a file or a pipe is read by others and stays.
+    /// Prints the address on stdout, and how to sign in and stop the server on stderr. The link signs in on a terminal,
+    /// and otherwise only if the token is stored nowhere: output in a file or a pipe is read by others and stays.
     pub(crate) fn print_startup(&self, global: &GlobalArgs, to_terminal: bool) -> Result<(), CliFailure> {
         let file = self.directory.as_ref().map(|directory| directory.join(windlass_server::auth::FIRST_TOKEN_FILE));
         let file = file.filter(|_| self.token.is_some());
@@ -258,20 +262,27 @@ impl Service {
                  put a TLS proxy in front of it, or bind to 127.0.0.1"
             );
         }
-        let reveal_token = to_terminal || file.is_none();
+        let signs_in = to_terminal || file.is_none();
         if global.json {
             let mut map = windlass_value::Map::new();
             map.insert("address", self.address.as_str());
-            map.insert("url", self.web_ui_url(reveal_token));
+            map.insert("url", self.web_ui_url(signs_in));
             map.insert("token_file", Value::from(file.as_ref().map(|file| file.display().to_string()).as_deref()));
             map.insert("process", u64::from(std::process::id()));
             return out::print(&windlass_value::to_json(&Value::map(map)));
         }
-        out::print(&self.web_ui_url(reveal_token))?;
+        out::print(&self.web_ui_url(signs_in))?;
         let token = match (&file, self.app.options.no_auth) {
+            (Some(file), _) if signs_in => format!(
+                "the link signs in one browser, within an hour; the token for others is in {}; it grants all permissions",
+                file.display()
+            ),
             (Some(file), _) => format!("the token is in {}; it grants all permissions", file.display()),
+            (None, true) if self.app.options.dev => {
+                "no token is needed: every program on this machine has access; --auth requires one".to_owned()
+            }
             (None, true) => "authentication is off (--no-auth): every program on this machine has access".to_owned(),
-            (None, false) if self.token.is_some() => "the token is new with every start".to_owned(),
+            (None, false) if self.token.is_some() => "the link signs in one browser, within an hour".to_owned(),
             (None, false) => "the first token was revoked; `windlass token create` creates another".to_owned(),
         };
         info!(event = "token", "{token}");

@@ -9,7 +9,7 @@ use utoipa::openapi::schema::empty;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, Content, OpenApi, Ref, RefOr, Response};
 
-use crate::auth::guard::{SCHEME, SIGNATURE};
+use crate::auth::guard::{SCHEME, SESSION, SIGNATURE};
 
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
@@ -74,6 +74,11 @@ fn declare_schemes(components: &mut Components) {
     components.add_security_scheme(SCHEME, SecurityScheme::Http(bearer));
     let about = "HMAC-SHA256 with the trigger's secret, in the header of the trigger's scheme: this one, `X-Hub-Signature-256` or \
                  `X-Windlass-Signature`. A token with the scope `run` is accepted as well.";
+    let session = "The web UI's cookie, which POST /session sets: `windlass_…`, over TLS `__Host-windlass_…`, with a name for each \
+                   store. It has the scopes of the token that signed in. Changes also need the header `X-CSRF-Token` with the \
+                   `csrf_token` of GET /session. Programs send a token instead.";
+    let cookie = ApiKeyValue::with_description("windlass_…", session);
+    components.add_security_scheme(SESSION, SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     let header = ApiKeyValue::with_description("webhook-signature", about);
     components.add_security_scheme(SIGNATURE, SecurityScheme::ApiKey(ApiKey::Header(header)));
 }

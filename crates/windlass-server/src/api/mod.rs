@@ -20,6 +20,7 @@ mod objects;
 mod ops;
 mod removal;
 pub(crate) mod runs;
+mod session;
 mod tokens;
 mod triggers;
 mod workers;
@@ -46,6 +47,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(ops::metrics))
         .routes(routes!(ops::openapi))
         .routes(routes!(ops::error_page))
+        .routes(routes!(session::get, session::sign_in, session::sign_out))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(credentials::list))

@@ -11,7 +11,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::TokenIdentity;
+use super::caller::Caller;
 use super::guard::AccessRule;
+use super::sessions::Session;
 use crate::ApiProblem;
 use crate::problem::codes;
 
@@ -24,6 +26,7 @@ struct AuthFacts {
     authorized: AtomicBool,
     declared: OnceLock<AccessRule>,
     identity: OnceLock<Arc<TokenIdentity>>,
+    session: OnceLock<Arc<Session>>,
     signed: AtomicBool,
     admitted: AtomicBool,
 }
@@ -51,6 +54,11 @@ impl AuthContext {
     pub(crate) fn identity(&self) -> Option<&Arc<TokenIdentity>> {
         self.0.identity.get()
     }
+
+    /// Returns the session of the web UI that the caller uses instead of a token.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        self.0.session.get()
+    }
 }
 
 /// Records that an authorisation type was extracted. Called by every authorisation type.
@@ -69,10 +77,13 @@ pub(crate) fn mark_authorized_as(parts: &Parts, declared: AccessRule) {
     }
 }
 
-/// Records the caller's identity.
-pub(crate) fn set_identity(parts: &Parts, identity: &Arc<TokenIdentity>) {
+/// Records the caller.
+pub(crate) fn set_caller(parts: &Parts, caller: &Caller) {
     if let Some(auth) = parts.extensions.get::<AuthContext>() {
-        let _ = auth.0.identity.set(identity.clone());
+        let _ = auth.0.identity.set(caller.identity.clone());
+        if let Some(session) = &caller.session {
+            let _ = auth.0.session.set(session.clone());
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::TokenScope;
 /// The names of the security schemes of the document.
 pub const SCHEME: &str = "token";
 pub(crate) const SIGNATURE: &str = "signature";
+pub const SESSION: &str = "session";
 
 /// The access rule of a handler, declared by its first argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +112,10 @@ pub(crate) fn document_rule<S>(routes: UtoipaMethodRouter<S>, rule: AccessRule) 
             operation.security = Some(match rule {
                 AccessRule::Public => vec![SecurityRequirement::default()],
                 AccessRule::Signed => vec![SecurityRequirement::new(SIGNATURE, Vec::<String>::new())],
-                AccessRule::Scope(scope) => vec![SecurityRequirement::new(SCHEME, [scope.as_str()])],
+                AccessRule::Scope(scope) => vec![
+                    SecurityRequirement::new(SCHEME, [scope.as_str()]),
+                    SecurityRequirement::new(SESSION, Vec::<String>::new()),
+                ],
             });
         });
     }

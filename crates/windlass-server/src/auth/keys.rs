@@ -16,6 +16,7 @@ use windlass_store::{Store, StoreError};
 use windlass_value::Timestamp;
 
 use super::TokenScope;
+use super::sessions::{CODE_PREFIX, SessionIndex};
 use super::tokens::{self, ApiToken, TokenError, TokenRequest, TokenSecret};
 use crate::rate::{RateBucket, SharedBuckets};
 
@@ -80,6 +81,8 @@ impl TokenActivity {
 pub(crate) enum TokenRefusal {
     Unknown,
     Expired,
+    /// The code of a sign-in link that was used, is too old or never existed.
+    UnknownCode,
 }
 
 /// All tokens of this server. The store contains only their hashes.
@@ -90,6 +93,8 @@ pub struct TokenIndex {
     store: Option<Arc<dyn Store>>,
     reload_state: Mutex<ReloadState>,
     anonymous: Arc<TokenIdentity>,
+    /// Browsers that are signed in with one of the tokens.
+    pub(crate) sessions: SessionIndex,
     /// Rate limits of addresses that sent unknown tokens.
     pub(crate) failure_limits: SharedBuckets,
 }
@@ -98,6 +103,10 @@ struct IndexedToken {
     hash: [u8; 32],
     expires_at: Option<Timestamp>,
     identity: Arc<TokenIdentity>,
+}
+
+fn hash_of(secret: &str) -> [u8; 32] {
+    *blake3::hash(secret.as_bytes()).as_bytes()
 }
 
 #[derive(Default)]
@@ -118,7 +127,7 @@ impl TokenIndex {
     pub fn with_token(token: Option<String>) -> TokenIndex {
         let mut tokens = HashMap::new();
         if let Some(token) = token {
-            let indexed = IndexedToken::admin("first", *blake3::hash(token.as_bytes()).as_bytes());
+            let indexed = IndexedToken::admin("first", hash_of(&token));
             tokens.insert(indexed.hash, indexed);
         }
         TokenIndex::new(tokens, None)
@@ -126,7 +135,8 @@ impl TokenIndex {
 
     /// Opens the tokens of a store.
     pub fn open(store: Arc<dyn Store>) -> Result<TokenIndex, StoreError> {
-        let keys = TokenIndex::new(HashMap::new(), Some(store));
+        let sessions = SessionIndex::open(store.clone())?;
+        let keys = TokenIndex { sessions, ..TokenIndex::new(HashMap::new(), Some(store)) };
         keys.refresh()?;
         Ok(keys)
     }
@@ -143,7 +153,8 @@ impl TokenIndex {
         let anonymous = TokenIdentity { name: "anonymous".to_owned(), ..TokenIdentity::admin("anybody") };
         let anonymous = Arc::new(anonymous);
         let (reload_state, failure_limits) = (Mutex::default(), SharedBuckets::default());
-        TokenIndex { tokens: RwLock::new(tokens), local: None, store, reload_state, anonymous, failure_limits }
+        let (tokens, sessions) = (RwLock::new(tokens), SessionIndex::default());
+        TokenIndex { tokens, local: None, store, reload_state, anonymous, sessions, failure_limits }
     }
 
     pub(crate) fn anonymous(&self) -> Arc<TokenIdentity> {
@@ -153,15 +164,46 @@ impl TokenIndex {
     /// Returns the identity of a token. The time it takes reveals nothing about any token, since hashes are compared.
     /// An unknown token makes the index check the store again if `reload_if_unknown` is set.
     pub(crate) fn identify(&self, token: &str, reload_if_unknown: bool) -> Result<Arc<TokenIdentity>, TokenRefusal> {
-        let hash = *blake3::hash(token.as_bytes()).as_bytes();
+        self.identify_hash(&hash_of(token), reload_if_unknown)
+    }
+
+    /// Returns the identity of the token with this hash.
+    pub(crate) fn identify_hash(
+        &self,
+        hash: &[u8; 32],
+        reload_if_unknown: bool,
+    ) -> Result<Arc<TokenIdentity>, TokenRefusal> {
         self.reload_if_older_than(RELOAD_INTERVAL);
-        match self.find(&hash) {
+        match self.find(hash) {
             // The token may have been created a moment ago.
             Err(TokenRefusal::Unknown) if reload_if_unknown && self.reload_if_older_than(Duration::ZERO) => {
-                self.find(&hash)
+                self.find(hash)
             }
             found => found,
         }
+    }
+
+    /// Returns the token that signs in a browser, given by itself or by the code of a sign-in link, with its hash.
+    pub(crate) fn identify_sign_in(
+        &self,
+        secret: &str,
+        reload_if_unknown: bool,
+    ) -> Result<([u8; 32], Arc<TokenIdentity>), TokenRefusal> {
+        let hash = match secret.starts_with(CODE_PREFIX) {
+            true => self.sessions.take_code(secret).ok_or(TokenRefusal::UnknownCode)?,
+            false => hash_of(secret),
+        };
+        self.identify_hash(&hash, reload_if_unknown).map(|identity| (hash, identity))
+    }
+
+    /// Returns the code of a link that signs in one browser as this token, within an hour.
+    pub fn sign_in_code(&self, token: &str) -> Result<String, TokenError> {
+        self.sessions.create_code(token)
+    }
+
+    /// Returns whether there is a token with this hash. It may have expired.
+    pub(crate) fn has_token(&self, hash: &[u8; 32]) -> bool {
+        !matches!(self.find(hash), Err(TokenRefusal::Unknown))
     }
 
     fn find(&self, hash: &[u8; 32]) -> Result<Arc<TokenIdentity>, TokenRefusal> {

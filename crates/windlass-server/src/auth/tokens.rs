@@ -58,11 +58,7 @@ pub struct TokenSecret(String);
 
 impl TokenSecret {
     pub fn new() -> Result<TokenSecret, TokenError> {
-        use base64::Engine as _;
-        let mut bytes = [0u8; SECRET_BYTES];
-        getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
-        let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes);
-        Ok(TokenSecret(format!("{PREFIX}{text}")))
+        random_secret(PREFIX).map(TokenSecret)
     }
 
     /// Parses a token; None if the text cannot be one.
@@ -85,6 +81,15 @@ impl TokenSecret {
     pub fn reveal(&self) -> &str {
         &self.0
     }
+}
+
+/// Returns a text of 256 random bits that begins with the prefix.
+pub(super) fn random_secret(prefix: &str) -> Result<String, TokenError> {
+    use base64::Engine as _;
+    let mut bytes = [0u8; SECRET_BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
+    let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes);
+    Ok(format!("{prefix}{text}"))
 }
 
 /// Hides the secret, so that no debug output contains it by accident.
@@ -274,7 +279,7 @@ fn new_id() -> Result<String, TokenError> {
 }
 
 /// Serializes times as RFC 3339.
-mod rfc3339 {
+pub(super) mod rfc3339 {
     use serde::{Deserialize, Deserializer, Serializer};
     use windlass_value::Timestamp;
 

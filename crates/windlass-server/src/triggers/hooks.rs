@@ -26,6 +26,7 @@ use crate::api::extract::{self, path_parameter};
 use crate::auth::{AccessRule, Authorization, Peer, TokenIdentity, TokenScope, gate, identify};
 use crate::catalog::Definition;
 use crate::credentials::ServerCredentials;
+use crate::hosts::is_cross_site;
 use crate::problem::codes;
 use crate::rate::{address_block, rate_limited};
 use crate::{ApiProblem, App};
@@ -134,12 +135,13 @@ impl FromRequest<App> for Signed {
         let settings: StoredTriggerSettings =
             settings::read(&*app.store, settings::TRIGGER, &definition.name, &trigger.name)?;
         // Without authentication, a page of another site could still make a browser send a request here.
-        let auth_disabled = app.options.no_auth && !request::is_cross_site(&parts.headers);
+        let auth_disabled = app.options.no_auth && !is_cross_site(&parts.headers);
         let has_credentials = parts.headers.contains_key(header::AUTHORIZATION) || auth_disabled;
-        let identity = if has_credentials { Some(identify(&parts, app).map_err(refused)?) } else { None };
-        if let Some(identity) = &identity {
-            gate::set_identity(&parts, identity);
+        let caller = if has_credentials { Some(identify(&parts, app).map_err(refused)?) } else { None };
+        if let Some(caller) = &caller {
+            gate::set_caller(&parts, caller);
         }
+        let identity = caller.map(|caller| caller.identity);
         // Checked before the body is read, so that an unauthenticated sender need not send it.
         let is_open = settings.insecure || may_run(identity.as_deref());
         if settings.secret.is_none() && !is_open {

@@ -28,11 +28,6 @@ pub(crate) fn trigger_metadata(trigger: &Trigger, parts: &Parts) -> Result<Value
     Ok(Value::map(metadata))
 }
 
-/// Returns whether a page of another site sent this, according to the browser.
-pub(crate) fn is_cross_site(headers: &HeaderMap) -> bool {
-    headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
-}
-
 fn trigger_input<'t>(trigger: &'t Trigger, name: &str) -> Option<&'t str> {
     trigger.settings.get("inputs")?.get(name)?.as_str().map(str::trim).filter(|text| !text.is_empty())
 }

@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod audit;
+mod compression;
 mod limits;
 mod listener;
 mod middleware;
 mod routes;
+mod sessions;
 mod tokens;
 mod world;

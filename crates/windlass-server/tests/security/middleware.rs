@@ -116,6 +116,7 @@ async fn every_response_has_its_headers() {
         assert_eq!(answer.header("cache-control"), "no-store", "{shown}");
         assert!(answer.header("content-security-policy").starts_with("default-src 'none'"), "{shown}");
         assert_eq!(answer.header("x-frame-options"), "DENY", "{shown}");
+        assert_eq!(answer.header("cross-origin-resource-policy"), "same-origin", "{shown}");
         assert_eq!(answer.header("access-control-allow-origin"), "", "{shown}");
     }
 }
