@@ -6,10 +6,12 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use tokio::process::Command;
 use tokio::task::JoinSet;
+use windlass_tools::ProcessGroup;
 
 use crate::disk::BenchFolder;
 use crate::http::HttpConnection;
@@ -107,38 +109,30 @@ async fn measure_windlass(server: &BenchServer) -> Result<PeerRates, String> {
     measure_rates(server.address, server.start_request("tiny", ""), &looped).await
 }
 
-/// A process that is killed when it is dropped.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 async fn measure_restate(folder: &Path, bench_folder: &BenchFolder) -> Result<PeerRates, String> {
     let [ingress, admin, node, handlers] = [free_address()?, free_address()?, free_address()?, free_address()?];
     // The processes are started in another folder.
     let directory = bench_folder.path().canonicalize().map_err(|error| error.to_string())?;
     let script = directory.join("restate.cjs");
     std::fs::write(&script, HANDLERS).map_err(|error| error.to_string())?;
-    let started = |command: &mut Command| {
-        let child =
-            command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        child.map(Process).map_err(|error| format!("{command:?}: {error}"))
+    // As a group: the server's command is a script that starts the server itself.
+    let started = |mut command: Command| {
+        command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        ProcessGroup::spawn(command).map_err(|error| format!("a peer's process does not start: {error}"))
     };
-    let _handlers = started(Command::new("node").arg(&script).arg(handlers.port().to_string()))?;
-    let _server = started(
-        Command::new(folder.join("node_modules/.bin/restate-server"))
-            .arg("--base-dir")
-            .arg(directory.join("restate"))
-            .env("RESTATE_INGRESS__BIND_ADDRESS", ingress.to_string())
-            .env("RESTATE_ADMIN__BIND_ADDRESS", admin.to_string())
-            .env("RESTATE_BIND_ADDRESS", node.to_string())
-            .env("RESTATE_DISABLE_TELEMETRY", "true")
-            .env("RUST_LOG", "error"),
-    )?;
+    let mut node_command = Command::new("node");
+    node_command.arg(&script).arg(handlers.port().to_string());
+    let _handlers = started(node_command)?;
+    let mut server_command = Command::new(folder.join("node_modules/.bin/restate-server"));
+    server_command
+        .arg("--base-dir")
+        .arg(directory.join("restate"))
+        .env("RESTATE_INGRESS__BIND_ADDRESS", ingress.to_string())
+        .env("RESTATE_ADMIN__BIND_ADDRESS", admin.to_string())
+        .env("RESTATE_BIND_ADDRESS", node.to_string())
+        .env("RESTATE_DISABLE_TELEMETRY", "true")
+        .env("RUST_LOG", "error");
+    let _server = started(server_command)?;
     let deploy = post("/deployments", &format!(r#"{{"uri":"http://{handlers}"}}"#));
     let looped = |iterations: u64| post("/tiny/loop", &iterations.to_string());
     // Both processes need a while until they listen and know each other.
