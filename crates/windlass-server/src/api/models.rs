@@ -131,6 +131,7 @@ pub(crate) struct ErrorOrigin {
 }
 
 impl ErrorOrigin {
+    /// Returns the child run that an error comes from; `None` for an error of the run itself.
     fn from_error(error: &ErrorInfo) -> Option<ErrorOrigin> {
         let child = error.facts.get(CHILD_FACT)?;
         let text = |name: &str| child.get(name).and_then(Value::as_str).map(str::to_owned);
