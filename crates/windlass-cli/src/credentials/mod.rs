@@ -9,7 +9,6 @@ mod key;
 pub(crate) mod prompt;
 pub(crate) mod value;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_agents::AGENT_MODEL;
@@ -111,7 +110,6 @@ pub(crate) fn for_server(settings: &CliSettings, edge: &SecretBoundary) -> Serve
         None => vault.open(name),
         configured => Ok(configured),
     };
-    let names: Box<dyn Fn(&LeasedJob) -> BTreeSet<String> + Send + Sync> = Box::new(names);
     ServerCredentials::new(settings.vault.clone(), names, lookup)
 }
 

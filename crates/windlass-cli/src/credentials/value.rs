@@ -38,18 +38,18 @@ fn detect(text: &str, file: Option<&Path>) -> CredentialFormat {
         Some("env") => return CredentialFormat::Fields,
         _ => {}
     }
+    if text.trim_start().starts_with('{') {
+        return CredentialFormat::Json;
+    }
     let lines: Vec<&str> = content_lines(text).map(|(_, line)| line).collect();
-    let all =
-        |separator: char| lines.iter().all(|line| line.split_once(separator).is_some_and(|(name, _)| is_name(name)));
-    match () {
-        () if text.trim_start().starts_with('{') => CredentialFormat::Json,
+    let is_field = |line: &&str| line.split_once('=').is_some_and(|(name, _)| is_name(name));
+    let is_yaml = |line: &&str| is_yaml_entry(line) || line.starts_with(' ');
+    match lines.as_slice() {
         // A single line is a text: tokens and URLs have such characters in them.
-        () if lines.len() < 2 => CredentialFormat::Text,
-        () if all('=') => CredentialFormat::Fields,
-        () if lines.iter().all(|line| line.starts_with(' ') || is_yaml_entry(line)) && is_yaml_entry(lines[0]) => {
-            CredentialFormat::Yaml
-        }
-        () => CredentialFormat::Text,
+        [] | [_] => CredentialFormat::Text,
+        lines if lines.iter().all(is_field) => CredentialFormat::Fields,
+        [first, rest @ ..] if is_yaml_entry(first) && rest.iter().all(is_yaml) => CredentialFormat::Yaml,
+        _ => CredentialFormat::Text,
     }
 }
 
