@@ -332,7 +332,8 @@ async fn a_server_without_tokens_rejects_other_sites() {
         let body = (method == "POST").then(new_token).flatten();
         with_headers(new_request(method, "/api/v1/tokens", None, body), headers)
     };
-    let table: [(&str, &[(&'static str, &str)], u16); 12] = [
+    type Headers = &'static [(&'static str, &'static str)];
+    let table: [(&str, Headers, u16); 12] = [
         ("GET", &[], 200),
         ("GET", &[("sec-fetch-site", "same-origin")], 200),
         ("GET", &[("sec-fetch-site", "none")], 200),
