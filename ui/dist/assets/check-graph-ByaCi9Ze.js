@@ -1,0 +1,1 @@
+import{n as e}from"./vendor-B6F5thCX.js";import{t}from"./graph-BrZVed3A.js";var n=e();function r({graph:e}){return(0,n.jsx)(`div`,{className:`graph-box`,children:(0,n.jsx)(t,{graph:e})})}export{r as default};

@@ -1,1 +1,0 @@
-import{i as e}from"./icons-O-LShasN.js";import{t}from"./graph-DQDQYfzA.js";var n=e();function r({graph:e}){return(0,n.jsx)(`div`,{className:`graph-box`,children:(0,n.jsx)(t,{graph:e})})}export{r as default};

@@ -1,1 +1,0 @@
-import{n as e}from"./rolldown-runtime-WkwZ5CU-.js";import{P as t}from"./icons-O-LShasN.js";var n=(0,e(t(),1).createContext)(null);export{n as t};
