@@ -1,6 +1,6 @@
 //! Questions at the terminal: a secret that is not shown, and a confirmation.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Write};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
@@ -47,7 +47,7 @@ pub(crate) fn hidden_line(question: &str) -> Result<String, CliFailure> {
 }
 
 /// Reads characters up to the end of the line; `None` after Ctrl-C.
-fn read_line(input: impl Read) -> io::Result<Option<String>> {
+fn read_line(input: impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     for byte in input.bytes() {
         match byte? {
