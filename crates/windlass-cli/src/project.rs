@@ -186,7 +186,7 @@ impl Reader<'_> {
             let hint = match (near, searched.is_empty(), from) {
                 (_, true, Some(_)) => {
                     "a path cannot lead out of the folder of this file, nor to a hidden file: put the \
-                                       called file beside it"
+                                       called file next to it"
                         .to_owned()
                 }
                 (Some(near), ..) => near,

@@ -1,4 +1,4 @@
-//! `windlass credentials` on a store and on a server: who gets the values, and that nobody else sees them.
+//! `windlass credentials` on a store and on a server: which tasks get the values, and that they are shown nowhere.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -156,8 +156,8 @@ fn hints_about_a_server_name_the_run() {
     let restarted = remote(&["restart", "f:1", "--from", "zzzzzz"]);
     restarted.exits(3).has("WND-2619");
     assert!(!restarted.err.contains("RUN"), "{}", restarted.err);
-    let taken = remote(&["restart", "f:1", "--from", "a", "--id", "f:1", "-q"]);
-    taken.exits(3).has("WND-2615").has(&format!("`{target} status f:1`"));
+    let existing = remote(&["restart", "f:1", "--from", "a", "--id", "f:1", "-q"]);
+    existing.exits(3).has("WND-2615").has(&format!("`{target} status f:1`"));
     remote(&["status", "none"]).exits(3).has(&format!("`{target} list` shows the runs"));
     away.write("mocks.yaml", "mocks: []\n");
     for verb in ["resume", "retry"] {

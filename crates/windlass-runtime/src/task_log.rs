@@ -376,8 +376,8 @@ mod tests {
         let log = |run: &str| TaskLog::new(writer.clone(), (run.into(), "a".into(), 1), limits(1_000, 100));
         log("r").write(LogStream::Log, "one\ntwo");
         log("s").write(LogStream::Log, "three");
-        let taken = |run: &str| writer.take(run).expect("nothing is written").map(|batch| batch.lines.len());
-        assert_eq!((taken("r"), taken("r"), taken("s")), (Some(2), None, Some(1)));
+        let count = |run: &str| writer.take(run).expect("nothing is written").map(|batch| batch.lines.len());
+        assert_eq!((count("r"), count("r"), count("s")), (Some(2), None, Some(1)));
         writer.shared.pending().is_writing = true;
         assert!(writer.take("r").is_err(), "earlier lines must be stored first");
         drop(order);

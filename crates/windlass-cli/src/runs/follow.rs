@@ -102,7 +102,7 @@ impl<'a> EventFollower<'a> {
         Ok(None)
     }
 
-    /// Returns how to go on after the server went away: nobody knows whether it was stopped.
+    /// Returns how to go on after the server went away: it is unknown whether it was stopped.
     fn how_to_continue(&self, global: &GlobalArgs, command: &str) -> String {
         let again = stores::command(global, command);
         match crate::runs::named_server(global) {

@@ -102,8 +102,8 @@ pub struct EngineOptions {
     pub decorators: Option<DecoratorFactory>,
     /// Limits of the log lines of tasks.
     pub log_limits: TaskLogLimits,
-    /// The mock file that answers in place of tools, recorded with the runs that this engine starts: whoever resumes
-    /// them needs it again.
+    /// The mock file that answers in place of tools, recorded with the runs that this engine starts: the process
+    /// that resumes them needs it again.
     pub mock_file: Option<Arc<str>>,
 }
 
