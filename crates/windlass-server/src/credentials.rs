@@ -57,8 +57,8 @@ impl ServerCredentials {
 }
 
 impl App {
-    /// Adds the stored credentials that jobs refer to. One that cannot be opened fails the task that uses it: the job is
-    /// leased already.
+    /// Adds the stored credentials that jobs refer to. The jobs are leased already: a credential that cannot be opened
+    /// fails the task that uses it, not the request.
     pub(crate) async fn with_credentials(&self, mut jobs: Vec<LeasedJob>) -> Vec<LeasedJob> {
         for job in &mut jobs {
             let names = (self.credentials.names)(job);
