@@ -296,7 +296,7 @@ async fn a_run_replies_to_its_caller() {
         ("x-frame-options", Some("DENY")),
         ("set-cookie", None),
         ("access-control-allow-origin", None),
-        ("cross-origin-resource-policy", None),
+        ("cross-origin-resource-policy", Some("same-origin")),
     ] {
         assert_eq!(reply.headers.get(name).map(|value| value.to_str().expect("text")), value, "{name}");
     }

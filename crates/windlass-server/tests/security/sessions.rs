@@ -12,6 +12,9 @@ use windlass_value::Duration;
 
 use crate::world::{TestResponse, World, new_request, with_peer_address};
 
+/// Name and value.
+type HeaderLine<'h> = (&'static str, &'h str);
+
 /// A signed-in browser: its cookie, and the proof that its pages send.
 struct Browser {
     cookie: String,
@@ -50,7 +53,7 @@ fn sign_in_request(token: &str) -> Request<Body> {
     with_headers(request, &[("origin", "http://localhost:7117"), ("sec-fetch-site", "same-origin")])
 }
 
-fn with_headers(mut request: Request<Body>, headers: &[(&'static str, &str)]) -> Request<Body> {
+fn with_headers(mut request: Request<Body>, headers: &[HeaderLine<'_>]) -> Request<Body> {
     for (name, value) in headers {
         request.headers_mut().insert(*name, value.parse().unwrap());
     }
@@ -328,12 +331,11 @@ async fn a_server_without_tokens_rejects_other_sites() {
     let world = World::with(ServerOptions { no_auth: true, dev: true, ..ServerOptions::default() });
     let state = world.send(new_request("GET", "/api/v1/session", None, None)).await.json();
     assert_eq!((&state["signed_in"], &state["authentication"]), (&json!(true), &json!(false)));
-    let ask = |method: &str, headers: &[(&'static str, &str)]| {
+    let ask = |method: &str, headers: &[HeaderLine<'_>]| {
         let body = (method == "POST").then(new_token).flatten();
         with_headers(new_request(method, "/api/v1/tokens", None, body), headers)
     };
-    type Headers = &'static [(&'static str, &'static str)];
-    let table: [(&str, Headers, u16); 12] = [
+    let table: [(&str, &[HeaderLine<'_>], u16); 12] = [
         ("GET", &[], 200),
         ("GET", &[("sec-fetch-site", "same-origin")], 200),
         ("GET", &[("sec-fetch-site", "none")], 200),
