@@ -39,6 +39,8 @@ fn http_results_are_previewed_by_their_body() {
     ran.exits(0);
     let table = place.windlass(&["iterations", "p1", "poll"]);
     table.exits(0).has(r#""state":"busy""#).has(r#""state":"ready""#);
+    place.windlass(&["iterations", "p1", "poll", "--failed"]).exits(0).has("no iteration has failed");
+    place.windlass(&["iterations", "p1", "poll", "--from", "9"]).exits(0).has("no iteration from 9 on is retained");
     let events = place.windlass(&["events", "p1"]);
     events.exits(0).has(r#""state":"busy""#);
     for done in [&ran, &table, &events] {

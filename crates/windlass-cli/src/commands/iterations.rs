@@ -144,7 +144,13 @@ fn print_page(
         out::print_json(&Value::object(facts.into_iter().chain(due)))?;
         return Ok(CliExit::Success);
     }
-    out::print(&if iterations.is_empty() { "no such iteration is retained".to_owned() } else { show(&iterations) })?;
+    out::print(&match (iterations.is_empty(), args.failed, args.from) {
+        (false, ..) => show(&iterations),
+        // Failed iterations are always retained.
+        (true, true, 0) => "no iteration has failed".to_owned(),
+        (true, true, from) => format!("no iteration from {from} on has failed"),
+        (true, false, from) => format!("no iteration from {from} on is retained"),
+    })?;
     if !missing.is_empty() {
         out::note(&format!("not retained: {}", missing.iter().map(format_range).collect::<Vec<_>>().join(", ")));
     }
