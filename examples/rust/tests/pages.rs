@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PAGES: [&str; 3] = ["README.md", "docs/rust.md", "docs/tutorial-rust.md"];
+const PAGES: [&str; 2] = ["docs/rust.md", "docs/tutorial-rust.md"];
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder can be read").flatten().map(|entry| entry.path());
