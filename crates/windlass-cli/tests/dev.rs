@@ -245,7 +245,7 @@ fn only_other_sites_and_auth_need_a_token() {
 
 /// Output to a pipe is read by others: it has no link that signs in. Hints name options that `dev` has.
 #[test]
-fn startup_output_in_a_pipe_signs_nobody_in() {
+fn startup_output_in_a_pipe_has_no_sign_in_link() {
     let folder = tempfile::tempdir().expect("a folder");
     let occupied = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = occupied.local_addr().expect("an address").port().to_string();

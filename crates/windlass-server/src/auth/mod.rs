@@ -102,6 +102,6 @@ fn check_scope(identity: &TokenIdentity, scope: TokenScope) -> Result<(), ApiPro
 /// Counts a request against the rate of its token.
 fn take_request(identity: &TokenIdentity, app: &App) -> Result<(), ApiProblem> {
     let limit = Rate::new(app.options.rate_per_second, app.options.rate_per_second);
-    let taken = identity.usage.requests.take(limit);
-    taken.map_err(|wait| rate_limited("requests with this token", wait, "rate_per_second"))
+    let admitted = identity.usage.requests.take(limit);
+    admitted.map_err(|wait| rate_limited("requests with this token", wait, "rate_per_second"))
 }
