@@ -120,7 +120,7 @@ impl SessionIndex {
         Ok(SessionIndex { sessions: RwLock::new(sessions), store: Some(store), ..index })
     }
 
-    /// Returns the name of the cookie. None: no browser has signed in yet.
+    /// Returns the name of the cookie. None: there was no sign-in yet.
     pub(crate) fn cookie_name(&self) -> Option<&str> {
         self.cookie_name.get().map(String::as_str)
     }
