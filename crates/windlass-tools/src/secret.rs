@@ -51,6 +51,10 @@ impl fmt::Debug for Secret {
 const MIN_SECRET_CHARS: usize = 8;
 const REDACTED: &str = "***";
 
+/// The automata only find out whether a text may contain a secret, so the beginning of each is enough. For all bytes of a
+/// long one they would take minutes and gigabytes.
+const MAX_SEARCHED_BYTES: usize = 48;
+
 /// Redacts secrets from the reply of a server.
 #[derive(Clone, Default)]
 pub struct Redactor(Arc<Needles>);
@@ -241,9 +245,10 @@ fn redact_escaped(text: String, secret: &str) -> String {
     redacted
 }
 
-/// Builds the automaton. It cannot exceed its limits: secrets are few and short.
+/// Builds the automaton. It cannot exceed its limits: only the beginnings of secrets are in it.
 fn finder(texts: &[String]) -> Option<AhoCorasick> {
-    if texts.is_empty() { None } else { AhoCorasick::new(texts).ok() }
+    let beginnings = texts.iter().map(|text| &text.as_bytes()[..text.len().min(MAX_SEARCHED_BYTES)]);
+    if texts.is_empty() { None } else { AhoCorasick::new(beginnings).ok() }
 }
 
 fn may_be_escaped(text: &str) -> bool {
@@ -255,6 +260,16 @@ mod tests {
     use windlass_value::parse_json;
 
     use super::*;
+
+    /// An automaton over all bytes of this secret would not be built within minutes.
+    #[test]
+    fn a_long_secret_is_redacted() {
+        let secret = "a".repeat(65_536);
+        let redactor = Redactor::new([secret.clone()]);
+        assert_eq!(redactor.redact_text(&format!("x {secret} y")), "x *** y");
+        let beginning = &secret[..60_000];
+        assert_eq!(redactor.redact_text(beginning), beginning);
+    }
 
     fn clean(secret: &str, json: &str) -> String {
         to_json(&Redactor::new([secret.to_owned()]).redact_value(&parse_json(json).unwrap()))
