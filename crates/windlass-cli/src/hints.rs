@@ -2,6 +2,7 @@
 //! that the next command needs again.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use windlass_runtime::RunOptions;
 use windlass_store::{RunRow, RunStatus, Store};
@@ -126,7 +127,7 @@ pub(crate) fn resume_hint(global: &GlobalArgs, store: &dyn Store, row: &RunRow) 
         return Ok(resume);
     }
     if !trust::is_server_run(store, row)? {
-        return Ok(resume + &mock_option(global, row)?);
+        return Ok(resume + &mock_option(global, RunOptions::from_row(row)?.mock_file.as_deref()));
     }
     let serve = server_command(global);
     Ok(match row.status {
@@ -136,9 +137,17 @@ pub(crate) fn resume_hint(global: &GlobalArgs, store: &dyn Store, row: &RunRow) 
 }
 
 /// Returns the option for the mock file with which a run was started, unless this command has one itself.
-fn mock_option(global: &GlobalArgs, row: &RunRow) -> Result<String, CliFailure> {
-    let file = RunOptions::from_row(row)?.mock_file.filter(|_| !global.host_options.contains(" --static "));
-    Ok(file.map(|file| format!(" --static {}", shell_quote(&file))).unwrap_or_default())
+pub(crate) fn mock_option(global: &GlobalArgs, file: Option<&str>) -> String {
+    let file = file.filter(|_| !global.host_options.contains(" --static "));
+    file.map(|file| format!(" --static {}", shell_quote(file))).unwrap_or_default()
+}
+
+/// Returns the mock file of a run that a terminal continues; a server has its own.
+pub(crate) fn mock_file(store: &dyn Store, row: &RunRow) -> Result<Option<Arc<str>>, CliFailure> {
+    match trust::is_server_run(store, row)? {
+        true => Ok(None),
+        false => Ok(RunOptions::from_row(row)?.mock_file),
+    }
 }
 
 pub(crate) fn shell_quote(word: &str) -> String {

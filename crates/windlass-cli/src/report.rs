@@ -34,6 +34,8 @@ pub(crate) struct EndedRun<'a> {
     ephemeral: bool,
     /// The number that identifies the run besides its id.
     execution_id: Option<i64>,
+    /// The mock file with which the run was started: a retry without it would call the services themselves.
+    mock_file: Option<Arc<str>>,
 }
 
 impl<'a> EndedRun<'a> {
@@ -54,8 +56,10 @@ impl<'a> EndedRun<'a> {
         let facts = loop_details(store, run, plan, &report)?;
         let mut events = StoredEvents::new(run.clone(), 0);
         let warnings = warnings::collect(plan, &report, || events.read(store))?;
-        let execution_id = store.run(run)?.map(|row| row.execution_id);
-        Ok(EndedRun { execution_id, ..EndedRun::from_parts(run, plan, report, facts, warnings) })
+        let row = store.run(run)?;
+        let execution_id = row.as_ref().map(|row| row.execution_id);
+        let mock_file = row.map(|row| hints::mock_file(store, &row)).transpose()?.flatten();
+        Ok(EndedRun { execution_id, mock_file, ..EndedRun::from_parts(run, plan, report, facts, warnings) })
     }
 
     /// Creates the report of a run whose parts were read elsewhere.
@@ -66,7 +70,7 @@ impl<'a> EndedRun<'a> {
         facts: LoopDetailsByStep,
         warnings: Vec<String>,
     ) -> EndedRun<'a> {
-        EndedRun { run, plan, report, facts, warnings, ephemeral: false, execution_id: None }
+        EndedRun { run, plan, report, facts, warnings, ephemeral: false, execution_id: None, mock_file: None }
     }
 
     #[must_use]
@@ -178,13 +182,14 @@ impl<'a> EndedRun<'a> {
     }
 
     fn retry_line(&self, global: &GlobalArgs) -> String {
-        format!("  retry what failed: {}", stores::command(global, &format!("retry {}", self.run)))
+        let mocks = hints::mock_option(global, self.mock_file.as_deref());
+        format!("  retry what failed: {}{mocks}", stores::command(global, &format!("retry {}", self.run)))
     }
 
     fn restart_line(&self, global: &GlobalArgs, path: &str) -> String {
         let from = stores::shell_quote(path);
         let restart = stores::command(global, &format!("restart {} --from {from}", self.run));
-        format!("  restart from there: {restart}")
+        format!("  restart from there: {restart}{}", hints::mock_option(global, self.mock_file.as_deref()))
     }
 }
 

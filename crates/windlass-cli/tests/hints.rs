@@ -57,6 +57,10 @@ fn the_options_of_a_run_are_in_the_commands_that_follow() {
     failed.has(&format!("next: {target} events r\n"));
     failed.has(&format!("retry what failed: {target} retry r --static mocks.yaml\n"));
     failed.has(&format!("restart from there: {target} restart r --from fetch --static mocks.yaml\n"));
+    // Later, the run itself knows its mocks.
+    let shown = place.windlass(&[&options[..], &["status", "r"]].concat());
+    let retry = shown.out.lines().find(|line| line.contains("retry what failed")).expect("a line");
+    assert!(retry.contains(&format!("{target} retry r --static ")) && retry.ends_with("mocks.yaml"), "{retry}");
     // What an error of the command line says, too.
     let retried =
         place.windlass(&[&options[..], &["restart", "r", "--from", "fetsh", "--static", "mocks.yaml"]].concat());
