@@ -5,7 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use windlass_agents::{AGENT_FILES, AGENT_MODEL, AGENT_TOOL};
 use windlass_core::{ErrorInfo, TaskOutcome};
-use windlass_runtime::{Tool, ToolCall, ToolFuture, Tools};
+use windlass_runtime::{RunOptions, Tool, ToolCall, ToolFuture, Tools};
+use windlass_store::RunRow;
 use windlass_syntax::{Severity, SourceText};
 use windlass_testing::mock::{
     MockFile, MockFileFormat, MockService, MockableCall, MockedResult, StepAnswer, StepMocks,
@@ -13,10 +14,11 @@ use windlass_testing::mock::{
 use windlass_tools::{HttpOptions, HttpTool, MockedResponse};
 use windlass_value::Value;
 
-use crate::args::MockingArgs;
+use crate::args::{GlobalArgs, MockingArgs};
 use crate::config::CliSettings;
 use crate::definition;
 use crate::failure::{CliExit, CliFailure};
+use crate::hints;
 use crate::out::{self, Paint};
 
 /// The model's name if the mock file answers for it.
@@ -262,4 +264,29 @@ impl Tool for MissingTool {
         let message = format!("unknown tool `{}`, and no mock rule answers for step `{}`", call.tool, call.path);
         Box::pin(async move { TaskOutcome::failure(ErrorInfo::new("NoSuchTool", "tool", message)) })
     }
+}
+
+/// Checks that a run which was started with mocks goes on with them. In real time it may go on without, with a warning. In
+/// virtual time it may not: its waits would be skipped between calls of real services.
+pub(crate) fn check_continued(
+    global: &GlobalArgs,
+    row: &RunRow,
+    settings: &CliSettings,
+    command: &str,
+) -> Result<(), CliFailure> {
+    let options = RunOptions::from_row(row)?;
+    let Some(file) = options.mock_file.filter(|_| settings.mocks.is_none()) else { return Ok(()) };
+    let option = format!("--static {}", hints::shell_quote(&file));
+    if options.virtual_time {
+        let message = format!(
+            "run {} was started with {option} and in virtual time: without its mocks it would call real services and \
+             skip the waits between the calls",
+            row.run
+        );
+        let again = hints::command(global, &format!("{command} {option}"));
+        return Err(CliFailure::usage(message)
+            .hint(format!("{again}; to call real services, start a new run without --virtual-time")));
+    }
+    out::note(&format!("warning: the run was started with {option}; here its calls go to real services and models"));
+    Ok(())
 }

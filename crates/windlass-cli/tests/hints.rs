@@ -61,7 +61,7 @@ fn the_options_of_a_run_are_in_the_commands_that_follow() {
     let shown = place.windlass(&[&options[..], &["status", "r"]].concat());
     let retry = shown.out.lines().find(|line| line.contains("retry what failed")).expect("a line");
     assert!(retry.contains(&format!("{target} retry r --static ")) && retry.ends_with("mocks.yaml"), "{retry}");
-    // What an error of the command line says, too.
+    // Errors of the command line do the same.
     let retried =
         place.windlass(&[&options[..], &["restart", "r", "--from", "fetsh", "--static", "mocks.yaml"]].concat());
     retried.exits(3).has(&format!("hint: {target} restart r --from 'fetch' --static mocks.yaml\n"));
@@ -85,8 +85,29 @@ fn a_killed_run_is_resumed_with_its_mocks() {
     let place = TestDir::new();
     place.write("flow.json", waiting());
     place.write("mocks.yaml", "mocks: [{when: {url: '/x'}, body: 1}]\n");
-    assert_eq!(place.windlass(&words).code, None, "killed");
+    let real_time = ["run", "flow.json", "--id", "r", "-q", "--static", "mocks.yaml", "--crash-at", "after:2"];
+    assert_eq!(place.windlass(&real_time).code, None, "killed");
     place.windlass(&["resume", "r", "-q"]).exits(1).has("warning: the run was started with --static ");
+}
+
+/// A run in virtual time goes on only with its mocks: else its waits would be skipped between calls of real services.
+#[test]
+fn a_run_in_virtual_time_needs_its_mocks() {
+    let place = TestDir::new();
+    place.write("flow.json", fetching());
+    place.write("mocks.yaml", "mocks: [{when: {step: fetch}, status: 500, body: broken}]\n");
+    let words = ["run", "flow.json", "--id", "r", "-q", "--virtual-time", "--static", "mocks.yaml"];
+    place.windlass(&words).exits(1);
+    let count = || place.windlass(&["list", "--json"]).json().as_array().expect("runs").len();
+    for words in [&["retry", "r"][..], &["restart", "r", "--from", "fetch", "--set", "a=b c"]] {
+        let refused = place.windlass(words);
+        refused.exits(3).has("skip the waits").has(&format!("hint: windlass {} r ", words[0]));
+        assert_eq!(count(), 1, "nothing was started");
+    }
+    place.windlass(&["restart", "r", "--from", "fetch", "--set", "a=b c"]).has("--from fetch --set 'a=b c' --static ");
+    place.windlass(&["restart", "r", "--from", ""]).exits(3).has("--from is empty");
+    place.windlass(&["retry", "r", "-q", "--static", "mocks.yaml"]).exits(1).has("broken");
+    assert_eq!(count(), 2);
 }
 
 /// A server with mocks is started again with them: any other would call real services.

@@ -250,7 +250,7 @@ fn rules_answer_for_child_definitions() {
     }
 }
 
-/// What is wrong with a mock file is said about the mock file, and truly.
+/// Problems of a mock file name the mock file and the range that counts.
 #[test]
 fn problems_of_a_mock_file_are_true() {
     let place = TestDir::new();

@@ -128,17 +128,6 @@ async fn delegate_to_server(
     Err(refused())
 }
 
-/// Warns that a run which was started with mocks goes on without them.
-fn warn_about_mocks(row: &RunRow, settings: &CliSettings) -> Result<(), CliFailure> {
-    if let Some(file) = RunOptions::from_row(row)?.mock_file.filter(|_| settings.mocks.is_none()) {
-        let option = format!("--static {}", stores::shell_quote(&file));
-        out::note(&format!(
-            "warning: the run was started with {option}; here its calls go to real services and models"
-        ));
-    }
-    Ok(())
-}
-
 async fn resume_here(
     global: &GlobalArgs,
     args: &args::ResumeArgs,
@@ -148,7 +137,7 @@ async fn resume_here(
 ) -> Result<CliExit, CliFailure> {
     let mut interrupts = Interrupts::listen()?;
     print_run_id(global, &row.run)?;
-    warn_about_mocks(row, settings)?;
+    mocks::check_continued(global, row, settings, &format!("resume {}", row.run))?;
     tools::check_tools(&stored_program(&**store, &row.run, settings)?.plan, settings)?;
     for below in open_descendants(&**store, &row.run)? {
         tools::check_tools(&stored_program(&**store, &below.run, settings)?.plan, settings)?;

@@ -18,9 +18,16 @@ use crate::report::EndedRun;
 use crate::runs::follow::{FollowOptions, follow_to_end};
 use crate::runs::server::run_path;
 use crate::runs::{self, Runs, ServerRuns, decode};
-use crate::{agents, children, mocks, out, stores, tools, trust};
+use crate::{agents, children, hints, mocks, out, stores, tools, trust};
 
 pub(crate) fn restart(global: &GlobalArgs, args: &args::RestartArgs) -> Result<CliExit, CliFailure> {
+    // An unset variable of a shell must not repeat everything.
+    if args.from.is_empty() {
+        let events = hints::command(global, &format!("events {}", args.run));
+        return Err(
+            CliFailure::usage("--from is empty").hint(format!("name a step or an iteration, as {events} shows it"))
+        );
+    }
     let restart = RestartRequest {
         from: args.from.clone(),
         occurrence: args.occurrence,
@@ -28,7 +35,9 @@ pub(crate) fn restart(global: &GlobalArgs, args: &args::RestartArgs) -> Result<C
         id: args.steering.id.clone(),
     };
     let body = restart_body(&restart);
-    start_derived_run(global, ("restart", &args.run), &args.steering, &body, async |engine, run| {
+    let set: String = args.set.iter().map(|pair| format!(" --set {}", hints::shell_quote(pair))).collect();
+    let again = format!("restart {} --from {}{set}", args.run, hints::shell_quote(&args.from));
+    start_derived_run(global, ("restart", &args.run, &again), &args.steering, &body, async |engine, run| {
         engine.restart(run, restart).await
     })
 }
@@ -36,7 +45,8 @@ pub(crate) fn restart(global: &GlobalArgs, args: &args::RestartArgs) -> Result<C
 pub(crate) fn retry(global: &GlobalArgs, args: &args::RetryArgs) -> Result<CliExit, CliFailure> {
     let id = args.steering.id.clone();
     let body = Value::object(id.as_deref().map(|id| ("id", Value::from(id))));
-    start_derived_run(global, ("retry", &args.run), &args.steering, &body, async |engine, run| {
+    let again = format!("retry {}", args.run);
+    start_derived_run(global, ("retry", &args.run, &again), &args.steering, &body, async |engine, run| {
         engine.retry_failed(run, id).await
     })
 }
@@ -57,9 +67,10 @@ fn parse_assignment(pair: &str) -> Result<(String, Value), CliFailure> {
     Ok((name.to_owned(), parse_json(value).unwrap_or_else(|_| Value::from(value))))
 }
 
+/// Starts and watches the new run. `again` is the command itself, for hints.
 fn start_derived_run(
     global: &GlobalArgs,
-    (what, run): (&str, &str),
+    (what, run, again): (&str, &str, &str),
     steering: &SteeringArgs,
     body: &Value,
     start_run: impl AsyncFnOnce(&RuntimeEngine, &str) -> Result<RunHandle, RuntimeError>,
@@ -81,6 +92,7 @@ fn start_derived_run(
         let server = runs::local_server(global)?.ok_or_else(|| trust::refusal(global, &row, what))?;
         return derive_on_server(global, &server, (what, &row.run), steering, (body, &settings));
     }
+    mocks::check_continued(global, &row, &settings, again)?;
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     host::runtime()?.block_on(watch(global, steering, &settings, &store, &row, start_run))
 }

@@ -61,7 +61,7 @@ struct Inference<'a> {
     bodies: BTreeMap<String, ResultPlace>,
     /// The source of the items of each loop or data action.
     items: BTreeMap<String, ResultPlace>,
-    /// Where the values of variables come from, by lower-case name.
+    /// The sources of the values of variables, by lower-case name.
     variables: BTreeMap<String, ResultPlace>,
     shapes: BTreeMap<String, ReadShape>,
 }

@@ -23,7 +23,7 @@ struct FoundTask<'a> {
     is_in_loop: bool,
 }
 
-/// What templates read of a step that is a loop.
+/// The parts of a loop step that templates read.
 const LOOP_FACTS: [&str; 2] = ["results", "stats"];
 
 /// Reducers of shared variables that take numbers.

@@ -68,7 +68,7 @@ pub(crate) struct CheckedTarget<'a> {
     pub program: &'a PackagedProgram,
     /// Put in front of the program's path: nothing, or an emulator.
     pub runner: Vec<&'static str>,
-    /// What `--version` must print.
+    /// The lines that `--version` must print.
     pub version: Vec<String>,
 }
 
