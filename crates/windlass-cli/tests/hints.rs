@@ -83,9 +83,9 @@ fn a_killed_run_is_resumed_with_its_mocks() {
     type_it(&place, &resume).exits(0).has("Succeeded");
     // Without them it warns.
     let place = TestDir::new();
-    place.write("flow.json", waiting());
+    place.write("flow.json", fetching());
     place.write("mocks.yaml", "mocks: [{when: {url: '/x'}, body: 1}]\n");
-    let real_time = ["run", "flow.json", "--id", "r", "-q", "--static", "mocks.yaml", "--crash-at", "after:2"];
+    let real_time = ["run", "flow.json", "--id", "r", "-q", "--static", "mocks.yaml", "--crash-at", "after:1"];
     assert_eq!(place.windlass(&real_time).code, None, "killed");
     place.windlass(&["resume", "r", "-q"]).exits(1).has("warning: the run was started with --static ");
 }
