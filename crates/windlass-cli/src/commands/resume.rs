@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::Program;
 use windlass_runtime::inspect::{final_report, live_owner};
-use windlass_runtime::{RunOptions, RunRequest, RuntimeError, new_run_id, open_descendants, request};
+use windlass_runtime::{RunRequest, RuntimeError, new_run_id, open_descendants, request};
 use windlass_store::{RunRow, RunStatus, Store};
 use windlass_value::Value;
 
