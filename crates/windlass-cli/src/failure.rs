@@ -89,12 +89,14 @@ pub(crate) struct CliFailure {
     hint: Option<String>,
     /// Problems in files, as `check` reports them.
     problems: Option<Box<serde_json::Value>>,
+    /// Whether a server did not answer, or answered that it is about to stop.
+    server_away: bool,
 }
 
 impl CliFailure {
     pub(crate) fn new(exit: CliExit, message: impl Into<String>) -> CliFailure {
         let code = if exit == CliExit::Invalid { codes::INVALID_DEFINITION } else { codes::USAGE };
-        CliFailure { exit, code, message: Some(message.into()), location: None, hint: None, problems: None }
+        CliFailure { message: Some(message.into()), code, ..CliFailure::silent(exit) }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> CliFailure {
@@ -119,7 +121,15 @@ impl CliFailure {
 
     /// A failure without a message: everything was printed already, or the reader has gone.
     pub(crate) fn silent(exit: CliExit) -> CliFailure {
-        CliFailure { exit, code: codes::USAGE, message: None, location: None, hint: None, problems: None }
+        CliFailure {
+            exit,
+            code: codes::USAGE,
+            message: None,
+            location: None,
+            hint: None,
+            problems: None,
+            server_away: false,
+        }
     }
 
     #[must_use]
@@ -166,6 +176,16 @@ impl CliFailure {
         }
         error.extend(self.problems.as_deref().map(|problems| ("problems".to_owned(), problems.clone())));
         Some(serde_json::json!({ "error": error }))
+    }
+
+    #[must_use]
+    pub(crate) fn with_server_away(mut self, server_away: bool) -> CliFailure {
+        self.server_away = server_away;
+        self
+    }
+
+    pub(crate) fn is_server_away(&self) -> bool {
+        self.server_away
     }
 
     pub(crate) fn exit(&self) -> CliExit {

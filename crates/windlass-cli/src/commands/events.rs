@@ -11,7 +11,7 @@ use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
 use crate::follow::{ChangePoller, POLL_INTERVAL};
 use crate::out;
-use crate::runs::follow::{EventFollower, FollowMessage};
+use crate::runs::follow::{EventFollower, FollowMessage, explain_server_away};
 use crate::runs::{Runs, ServerRuns, decode};
 use crate::{stores, text};
 
@@ -60,7 +60,7 @@ async fn follow_server(
             Ok(FollowMessage::Ended) => break,
             Err(error) => {
                 let again = format!("events {} --after {} --follow", printer.run, follower.last_seq());
-                return Err(follower.failure(global, error, &again));
+                return Err(explain_server_away(global, follower.failure(error), &again));
             }
         };
     }

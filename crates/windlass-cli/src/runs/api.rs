@@ -153,7 +153,8 @@ impl ServerApi {
     /// Returns the failure of the command for an error of this server.
     pub(crate) fn failure(&self, error: ApiError) -> CliFailure {
         let url = &self.url;
-        match error {
+        let server_away = matches!(&error, ApiError::Unreachable(_)) || error.is_status(503);
+        let failure = match error {
             ApiError::Unreachable(why) => {
                 CliFailure::new(CliExit::Failed, format!("the server at {url} does not respond: {why}"))
                     .code(codes::UNREACHABLE_SERVER)
@@ -166,7 +167,8 @@ impl ServerApi {
                     .hint("name that address with --server, if it is the server that you mean")
             }
             ApiError::Problem(problem) => self.problem_failure(*problem),
-        }
+        };
+        failure.with_server_away(server_away)
     }
 
     /// Returns the same failure, with this advice if the server gives none.

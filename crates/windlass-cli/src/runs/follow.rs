@@ -78,6 +78,11 @@ impl<'a> EventFollower<'a> {
         }
     }
 
+    /// Returns the failure for an error of `next`.
+    pub(crate) fn failure(&self, error: ApiError) -> CliFailure {
+        self.runs.api.failure(error)
+    }
+
     /// Returns the next message of the open stream, or `None` at its end.
     async fn read(&mut self) -> Result<Option<FollowMessage>, ApiError> {
         if self.stream.is_none() {
@@ -101,28 +106,22 @@ impl<'a> EventFollower<'a> {
         }
         Ok(None)
     }
+}
 
-    /// Returns how to go on after the server went away: it is unknown whether it was stopped.
-    fn how_to_continue(&self, global: &GlobalArgs, command: &str) -> String {
-        let again = stores::command(global, command);
-        match crate::runs::named_server(global) {
-            Ok(None) => {
-                let serve = hints::server_command(global);
-                format!("if the server was stopped, the run continues with `{serve}`; to follow it then: {again}")
-            }
-            _ => format!("if the server was stopped, the run continues when it is back; to follow it then: {again}"),
-        }
+/// Names the command that continues, if the server went away while a run was followed. It is unknown whether the server
+/// was stopped.
+pub(crate) fn explain_server_away(global: &GlobalArgs, failure: CliFailure, command: &str) -> CliFailure {
+    if !failure.is_server_away() {
+        return failure;
     }
-
-    /// Returns the failure for a server that went away, with the command that continues.
-    pub(crate) fn failure(&self, global: &GlobalArgs, error: ApiError, command: &str) -> CliFailure {
-        let lost = matches!(&error, ApiError::Unreachable(_)) || error.is_status(503);
-        let failure = self.runs.api.failure(error);
-        match lost {
-            true => failure.hint(self.how_to_continue(global, command)),
-            false => failure,
+    let again = stores::command(global, command);
+    failure.hint(match crate::runs::named_server(global) {
+        Ok(None) => {
+            let serve = hints::server_command(global);
+            format!("if the server was stopped, the run continues with `{serve}`; to follow it then: {again}")
         }
-    }
+        _ => format!("if the server was stopped, the run continues when it is back; to follow it then: {again}"),
+    })
 }
 
 /// A body as lines.
@@ -176,9 +175,18 @@ pub(crate) fn follow_to_end(
     run: &str,
     options: FollowOptions<'_>,
 ) -> Result<CliExit, CliFailure> {
-    let detail = runs
-        .block_on(runs.api.get(&run_path(run, "")))
-        .map_err(|error| EventFollower::new(runs, run, 0).failure(global, error, &format!("events {run} --follow")))?;
+    // The server may go away before any of the requests, also between the start of the run and the first of them.
+    let followed = follow_and_print(global, runs, run, options);
+    followed.map_err(|failure| explain_server_away(global, failure, &format!("events {run} --follow")))
+}
+
+fn follow_and_print(
+    global: &GlobalArgs,
+    runs: &ServerRuns,
+    run: &str,
+    options: FollowOptions<'_>,
+) -> Result<CliExit, CliFailure> {
+    let detail = runs.detail(run)?;
     let (_, row) = decode::listed_run(&detail)?;
     let past_events = decode::optional_number(&detail, "events").filter(|_| options.from_now);
     let program = runs.program(&row, options.settings)?;
@@ -191,7 +199,7 @@ pub(crate) fn follow_to_end(
     let followed = runs.block_on(async {
         let followed = follow_events(&mut follower, &mut interrupts, &mut progress).await;
         progress.finish();
-        followed.map_err(|error| follower.failure(global, error, &format!("events {run} --follow")))
+        followed.map_err(|error| follower.failure(error))
     })?;
     if !followed {
         let status = stores::command(global, &format!("status {run}"));
