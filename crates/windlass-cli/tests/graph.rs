@@ -151,7 +151,7 @@ fn a_run_of_another_program_is_drawn() {
 
 mod parcels {
     use serde::{Deserialize, Serialize};
-    use windlass::{All, Event, Retry, StepError, StepFailed, Workflow};
+    use windlass::{All, Event, RetryPolicy, StepError, StepFailed, Workflow};
 
     #[derive(Event, Serialize, Deserialize)]
     #[event(name = "order.placed", start)]
@@ -194,7 +194,7 @@ mod parcels {
                 }
             })
             .workers(3)
-            .retry(Retry::fixed(std::time::Duration::from_millis(1)).attempts(2))
+            .retry(RetryPolicy::fixed(std::time::Duration::from_millis(1)).attempts(2))
             .step("gather", |sent: All<ParcelSent>| async move { Ok(OrderDone { sent: sent.len() as u64 }) })
             .on_failure("again", |_: StepFailed| async move { Ok(ParcelWanted { number: 9 }) });
         builder.build().expect("a workflow")

@@ -2,7 +2,7 @@
 
 use crate::checksums::sum_lines;
 use crate::error::DistError;
-use crate::file_tree::{EXECUTABLE, FileTree, PLAIN};
+use crate::file_tree::{EXECUTABLE, PLAIN, PackageTree};
 use crate::readme;
 use crate::release::{PackageFile, PackageInput, SBOM, THIRD_PARTY};
 
@@ -39,7 +39,7 @@ pub(crate) fn build(input: &PackageInput<'_>) -> Result<PackageFile, DistError> 
     }
     let sums = sum_lines(files.files().map(|(path, _, content)| (path, &**content)));
     files.add_text("SHA256SUMS", sums);
-    let (folder, mut whole) = (folder_name(input), FileTree::default());
+    let (folder, mut whole) = (folder_name(input), PackageTree::default());
     whole.add_tree(&folder, &files);
     let bytes = whole.to_tar_gz(input.release.time).map_err(DistError::package("the archive"))?;
     Ok(PackageFile { name: format!("{folder}.tar.gz"), bytes })

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::archive::unit;
 use crate::checksums::md5_lines;
 use crate::error::DistError;
-use crate::file_tree::{EXECUTABLE, FileTree, PLAIN, gzip};
+use crate::file_tree::{EXECUTABLE, PLAIN, PackageTree, gzip};
 use crate::readme::installed;
 use crate::release::{MAINTAINER, PackageFile, PackageInput, Release, SBOM, SUMMARY, THIRD_PARTY};
 
@@ -36,9 +36,9 @@ fn append_member(archive: &mut Vec<u8>, name: &str, time: u64, content: &[u8]) {
     }
 }
 
-fn data(input: &PackageInput<'_>) -> Result<FileTree, DistError> {
+fn data(input: &PackageInput<'_>) -> Result<PackageTree, DistError> {
     let release = input.release;
-    let mut files = FileTree::default();
+    let mut files = PackageTree::default();
     files.add("usr/bin/windlass", EXECUTABLE, input.program.bytes.clone());
     files.add_text("usr/lib/systemd/system/windlass.service", unit("/usr/bin/windlass"));
     files.add_text(SETTINGS, include_str!("../assets/windlass.toml"));
@@ -56,7 +56,7 @@ fn data(input: &PackageInput<'_>) -> Result<FileTree, DistError> {
     Ok(files)
 }
 
-fn add_pages(files: &mut FileTree, release: &Release) -> Result<(), DistError> {
+fn add_pages(files: &mut PackageTree, release: &Release) -> Result<(), DistError> {
     for (file, place) in [
         ("windlass.bash", "usr/share/bash-completion/completions/windlass"),
         ("_windlass", "usr/share/zsh/vendor-completions/_windlass"),
@@ -71,7 +71,7 @@ fn add_pages(files: &mut FileTree, release: &Release) -> Result<(), DistError> {
     Ok(())
 }
 
-fn control(input: &PackageInput<'_>, data: &FileTree) -> FileTree {
+fn control(input: &PackageInput<'_>, data: &PackageTree) -> PackageTree {
     let (version, architecture) = (debian_version(&input.release.version), input.program.target.debian());
     // `passwd` has useradd. A static program needs no library.
     let libraries = if input.program.is_static { "passwd" } else { "libc6, passwd" };
@@ -87,7 +87,7 @@ fn control(input: &PackageInput<'_>, data: &FileTree) -> FileTree {
          serves them over HTTP, with a web UI; it is not started by the installation.\n",
         size = data.size().div_ceil(1024),
     );
-    let mut control = FileTree::default();
+    let mut control = PackageTree::default();
     control.add_text("control", text);
     control.add_text("conffiles", format!("/{SETTINGS}\n"));
     // Its owner may change the settings.

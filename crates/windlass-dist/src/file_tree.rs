@@ -13,22 +13,22 @@ pub(crate) const PLAIN: u32 = 0o644;
 
 /// A tree of files, sorted by path. The folders of a file exist by themselves.
 #[derive(Clone, Default)]
-pub(crate) struct FileTree {
-    entries: BTreeMap<String, TreeEntry>,
+pub(crate) struct PackageTree {
+    entries: BTreeMap<String, PackageEntry>,
 }
 
 /// A file, or a folder if it has no content.
 #[derive(Clone)]
-pub(crate) struct TreeEntry {
+pub(crate) struct PackageEntry {
     pub content: Option<Arc<[u8]>>,
     pub mode: u32,
     /// The number of the user and of the group.
     pub owner: u64,
 }
 
-impl FileTree {
+impl PackageTree {
     pub(crate) fn add(&mut self, path: impl Into<String>, mode: u32, content: impl Into<Arc<[u8]>>) {
-        self.insert(path.into(), TreeEntry { content: Some(content.into()), mode, owner: 0 });
+        self.insert(path.into(), PackageEntry { content: Some(content.into()), mode, owner: 0 });
     }
 
     pub(crate) fn add_text(&mut self, path: impl Into<String>, content: impl AsRef<str>) {
@@ -36,18 +36,18 @@ impl FileTree {
     }
 
     pub(crate) fn add_folder(&mut self, path: impl Into<String>, mode: u32, owner: u64) {
-        self.insert(path.into(), TreeEntry { content: None, mode, owner });
+        self.insert(path.into(), PackageEntry { content: None, mode, owner });
     }
 
     /// Adds all files of another tree below a folder.
-    pub(crate) fn add_tree(&mut self, folder: &str, other: &FileTree) {
+    pub(crate) fn add_tree(&mut self, folder: &str, other: &PackageTree) {
         let folder = folder.trim_end_matches('/');
         other.entries.iter().for_each(|(path, entry)| self.insert(format!("{folder}/{path}"), entry.clone()));
     }
 
-    fn insert(&mut self, path: String, entry: TreeEntry) {
+    fn insert(&mut self, path: String, entry: PackageEntry) {
         for (at, _) in path.match_indices('/') {
-            let folder = TreeEntry { content: None, mode: EXECUTABLE, owner: 0 };
+            let folder = PackageEntry { content: None, mode: EXECUTABLE, owner: 0 };
             self.entries.entry(path[..at].to_owned()).or_insert(folder);
         }
         self.entries.insert(path, entry);

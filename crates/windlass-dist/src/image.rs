@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 use crate::checksums::sha256_hex;
 use crate::error::DistError;
-use crate::file_tree::{EXECUTABLE, FileTree, gzip};
+use crate::file_tree::{EXECUTABLE, PackageTree, gzip};
 use crate::release::{LICENCE, PackageFile, PackageInput, SBOM, SUMMARY, THIRD_PARTY};
 
 /// The user of the image, without a name outside of it. Other images without a shell use the same number.
@@ -53,7 +53,7 @@ pub(crate) fn build(input: &PackageInput<'_>) -> Result<PackageFile, DistError> 
         "RepoTags": [format!("windlass:{tag}")],
         "Layers": [blob_path(&compressed)],
     }]);
-    let mut files = FileTree::default();
+    let mut files = PackageTree::default();
     files.add_text("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#);
     files.add_text("index.json", index.to_string());
     files.add_text("manifest.json", docker.to_string());
@@ -65,8 +65,8 @@ pub(crate) fn build(input: &PackageInput<'_>) -> Result<PackageFile, DistError> 
     Ok(PackageFile { name, bytes })
 }
 
-fn layer(input: &PackageInput<'_>) -> Result<FileTree, DistError> {
-    let mut files = FileTree::default();
+fn layer(input: &PackageInput<'_>) -> Result<PackageTree, DistError> {
+    let mut files = PackageTree::default();
     files.add(&PROGRAM[1..], EXECUTABLE, input.program.bytes.clone());
     files.add_text(
         "etc/passwd",

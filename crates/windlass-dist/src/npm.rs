@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::error::DistError;
-use crate::file_tree::{EXECUTABLE, FileTree, PLAIN};
+use crate::file_tree::{EXECUTABLE, PLAIN, PackageTree};
 use crate::readme;
 use crate::release::{LICENCE, PackageFile, PackageInput, SBOM, SUMMARY, THIRD_PARTY};
 
@@ -24,7 +24,7 @@ pub(crate) fn build(input: &PackageInput<'_>) -> Result<PackageFile, DistError> 
     if !input.program.is_static {
         manifest["libc"] = json!(["glibc"]);
     }
-    let mut files = FileTree::default();
+    let mut files = PackageTree::default();
     files.add_text("package/package.json", format!("{manifest:#}\n"));
     files.add("package/bin/windlass", EXECUTABLE, input.program.bytes.clone());
     files.add_text("package/README.md", readme::PACKAGE);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::error::{DistError, read};
-use crate::file_tree::{FileTree, PLAIN};
+use crate::file_tree::{PLAIN, PackageTree};
 use crate::pages::ProgramPages;
 use crate::program::PackagedProgram;
 
@@ -33,7 +33,7 @@ pub struct Release {
     pub commit: Option<String>,
     /// The time of all files, in seconds since 1970.
     pub time: u64,
-    pub(crate) documents: FileTree,
+    pub(crate) documents: PackageTree,
     pub pages: ProgramPages,
 }
 
@@ -57,7 +57,7 @@ pub struct PackageFile {
 impl Release {
     /// Reads the documents of the repository in `root`.
     pub fn read(root: &Path, pages: ProgramPages) -> Result<Release, DistError> {
-        let mut documents = FileTree::default();
+        let mut documents = PackageTree::default();
         for name in document_names(root)? {
             documents.add(name.as_str(), PLAIN, read(&root.join(&name))?);
         }

@@ -7,7 +7,7 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 
 use crate::checksums::sha256_base64;
 use crate::error::DistError;
-use crate::file_tree::{EXECUTABLE, FileTree, PLAIN};
+use crate::file_tree::{EXECUTABLE, PLAIN, PackageTree};
 use crate::readme;
 use crate::release::{LICENCE, PackageFile, PackageInput, SBOM, SUMMARY, THIRD_PARTY};
 
@@ -33,10 +33,10 @@ fn platforms(input: &PackageInput<'_>) -> Vec<String> {
     systems.iter().map(|system| format!("{system}_{}", input.program.target.machine())).collect()
 }
 
-fn contents(input: &PackageInput<'_>, version: &str, tags: &[String]) -> Result<FileTree, DistError> {
+fn contents(input: &PackageInput<'_>, version: &str, tags: &[String]) -> Result<PackageTree, DistError> {
     let release = input.release;
     let (info, data) = (format!("windlass-{version}.dist-info"), format!("windlass-{version}.data"));
-    let mut files = FileTree::default();
+    let mut files = PackageTree::default();
     files.add(format!("{data}/scripts/windlass"), EXECUTABLE, input.program.bytes.clone());
     for (name, text) in &release.pages.manual {
         files.add(format!("{data}/data/share/man/man1/{name}"), PLAIN, text.as_slice());
@@ -66,7 +66,7 @@ fn contents(input: &PackageInput<'_>, version: &str, tags: &[String]) -> Result<
 }
 
 /// Writes a zip file. All entries have the time 1980-01-01, the first that the format knows.
-fn to_zip(files: &FileTree) -> io::Result<Vec<u8>> {
+fn to_zip(files: &PackageTree) -> io::Result<Vec<u8>> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     for (path, mode, content) in files.files() {
         let options = SimpleFileOptions::default()

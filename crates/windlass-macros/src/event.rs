@@ -65,7 +65,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         impl ::windlass::Event for #ident {
             const NAME: &'static str = #name;
             const VERSION: u32 = #version;
-            const KIND: ::windlass::EventKind = ::windlass::EventKind::#kind;
+            const ROLE: ::windlass::EventRole = ::windlass::EventRole::#kind;
             #upgrade
         }
     })
@@ -75,7 +75,7 @@ fn read(arg: &Arg, attributes: &mut EventAttributes) -> Result<()> {
     if let Some((_, kind)) = MARKERS.iter().find(|(marker, _)| arg.is(marker)) {
         arg.flag()?;
         if let Some((before, _)) = &attributes.marker {
-            let why = format!("an event is of one kind: it is already marked as `{before}`");
+            let why = format!("an event has one role: it is already marked as `{before}`");
             return Err(Error::new(arg.name.span(), why));
         }
         attributes.marker = Some((arg.name.clone(), kind));

@@ -23,7 +23,7 @@ const KEYS: [&str; 13] = [
     "on",
 ];
 
-/// Expands to a value of `windlass::Retry`.
+/// Expands to a value of `windlass::RetryPolicy`.
 pub(crate) fn retry(arg: &Arg) -> Result<TokenStream> {
     let args = parse(arg.group("exponential, attempts = 5, first = \"200ms\"")?)?;
     let shape = args.iter().filter(|arg| ["fixed", "exponential", "none"].iter().any(|shape| arg.is(shape)));
@@ -46,11 +46,11 @@ pub(crate) fn retry(arg: &Arg) -> Result<TokenStream> {
     problems.finish()?;
     let wait = wait.map(duration_tokens);
     let begin = match (shape.as_str(), wait) {
-        ("none", _) => quote!(::windlass::Retry::none()),
-        ("exponential", Some(first)) => quote!(::windlass::Retry::exponential(#first)),
-        ("exponential", None) => quote!(::windlass::Retry::exponential(::core::time::Duration::from_secs(1))),
-        (_, Some(every)) => quote!(::windlass::Retry::fixed(#every)),
-        (_, None) => quote!(::windlass::Retry::fixed(::core::time::Duration::from_secs(5))),
+        ("none", _) => quote!(::windlass::RetryPolicy::none()),
+        ("exponential", Some(first)) => quote!(::windlass::RetryPolicy::exponential(#first)),
+        ("exponential", None) => quote!(::windlass::RetryPolicy::exponential(::core::time::Duration::from_secs(1))),
+        (_, Some(every)) => quote!(::windlass::RetryPolicy::fixed(#every)),
+        (_, None) => quote!(::windlass::RetryPolicy::fixed(::core::time::Duration::from_secs(5))),
     };
     Ok(quote!(#begin #(#calls)*))
 }

@@ -8,7 +8,7 @@ use windlass_value::Value;
 
 use crate::event::{Event, EventType, Events, Token};
 use crate::signature::{JoinKind, StepSignature};
-use crate::{Context, Res, State, StepError};
+use crate::{Context, Res, StepError, WorkflowState};
 
 /// A type that can be the event parameter of a step: an [`Event`], a union of [`Events`], [`All`], [`Collect`] or
 /// [`StepFailed`].
@@ -305,7 +305,7 @@ impl<A: Accepts> Param for A {
     }
 }
 
-impl<S: State> Param for Context<S> {
+impl<S: WorkflowState> Param for Context<S> {
     const EVENTS: usize = 0;
 
     fn describe(shape: &mut StepSignature) {

@@ -12,7 +12,7 @@ use crate::problem::{BuildError, Check, Problem};
 use crate::resource::Resources;
 use crate::signature::StepSignature;
 use crate::workflow::Workflow;
-use crate::{Retry, StepResult, compile};
+use crate::{RetryPolicy, StepResult, compile};
 
 /// The default limit of concurrently running bodies of one step in one run.
 pub const DEFAULT_WORKERS: u32 = 4;
@@ -40,7 +40,7 @@ pub(crate) struct StepDef {
     pub function: Arc<dyn ErasedStep>,
     pub workers: u32,
     pub timeout: Option<Duration>,
-    pub retry: Option<Retry>,
+    pub retry: Option<RetryPolicy>,
     pub sends: Vec<EventType>,
     pub waits: Vec<EventType>,
     pub key: Option<String>,
@@ -69,7 +69,7 @@ impl StepDef {
 /// # use serde::{Deserialize, Serialize};
 /// # use windlass::{Event, StepError};
 /// use std::time::Duration;
-/// use windlass::{Context, Retry, Workflow};
+/// use windlass::{Context, RetryPolicy, Workflow};
 /// # #[derive(Event, Serialize, Deserialize)]
 /// # #[event(name = "greet", start)]
 /// # struct Greet { name: String }
@@ -82,7 +82,7 @@ impl StepDef {
 ///     .timeout(Duration::from_secs(60))
 ///     .step("greet", |_ctx: Context, greet: Greet| async move { Ok(Greeted { text: format!("Hello, {}", greet.name) }) })
 ///     .workers(2)
-///     .retry(Retry::fixed(Duration::from_secs(1)).attempts(3))
+///     .retry(RetryPolicy::fixed(Duration::from_secs(1)).attempts(3))
 ///     .build()?;
 /// let greeted: Greeted = workflow.run(Greet { name: "Ada".into() }).await?;
 /// assert_eq!(greeted.text, "Hello, Ada");
@@ -271,7 +271,7 @@ impl StepBuilder {
     }
 
     /// Sets the retry policy.
-    pub fn retry(self, retry: Retry) -> StepBuilder {
+    pub fn retry(self, retry: RetryPolicy) -> StepBuilder {
         self.with(|step| step.retry = Some(retry))
     }
 

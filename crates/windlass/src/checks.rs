@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::{EventKind as RunEventKind, START_EVENT};
 
 use crate::builder::{StepDef, WorkflowBuilder};
-use crate::event::{EventKind, EventType};
+use crate::event::{EventRole, EventType};
 use crate::graph::WorkflowGraph;
 use crate::nearest::{list_names, suggest};
 use crate::problem::{Check, Problem};
@@ -108,7 +108,7 @@ impl<'w> BuildChecks<'w> {
         let all: Vec<EventType> = all.chain(&self.workflow.events).copied().collect();
         let mut reported = BTreeSet::new();
         for event in all {
-            let meant_as_start = event.name == "start" && event.kind == EventKind::Start;
+            let meant_as_start = event.name == "start" && event.role == EventRole::Start;
             if is_reserved_event(event.name) && !meant_as_start && reported.insert(event.name) {
                 let message = format!("the event name `{}` is reserved by the engine", event.name);
                 let hint = "subscribers could not distinguish it from the engine's events: give it another name";
@@ -131,11 +131,11 @@ impl<'w> BuildChecks<'w> {
 
     /// Checks that exactly one start event is accepted and exactly one stop event is produced.
     fn start_and_stop(&mut self) {
-        let names = |events: Vec<&EventType>, kind: EventKind| -> BTreeSet<&'static str> {
-            events.into_iter().filter(|event| event.kind == kind).map(|event| event.name).collect()
+        let names = |events: Vec<&EventType>, role: EventRole| -> BTreeSet<&'static str> {
+            events.into_iter().filter(|event| event.role == role).map(|event| event.name).collect()
         };
-        let starts = names(self.steps().flat_map(|step| &step.shape.accepts).collect(), EventKind::Start);
-        let stops = names(self.steps().flat_map(StepDef::outputs).collect(), EventKind::Stop);
+        let starts = names(self.steps().flat_map(|step| &step.shape.accepts).collect(), EventRole::Start);
+        let stops = names(self.steps().flat_map(StepDef::outputs).collect(), EventRole::Stop);
         match starts.len() {
             1 => {}
             0 => self.add(Problem::new(
@@ -165,9 +165,9 @@ impl<'w> BuildChecks<'w> {
             }
         }
         for step in self.steps() {
-            for event in step.shape.accepts.iter().filter(|event| event.kind == EventKind::Stop) {
+            for event in step.shape.accepts.iter().filter(|event| event.role == EventRole::Stop) {
                 let message = format!("the step `{}` accepts the stop event `{}`", step.name, event.name);
-                let hint = "a stop event ends the run: nothing comes after it. Use an event of another kind";
+                let hint = "a stop event ends the run: nothing comes after it. Use an event of another role";
                 self.add(Problem::new("accepts_stop", message, hint).at(&step.name));
             }
         }
@@ -337,7 +337,7 @@ impl<'w> BuildChecks<'w> {
             .collect();
         let mut reported = BTreeSet::new();
         for step in self.steps() {
-            let ends = |event: &&EventType| matches!(event.kind, EventKind::Stop | EventKind::InputRequired);
+            let ends = |event: &&EventType| matches!(event.role, EventRole::Stop | EventRole::InputRequired);
             for event in step.outputs().filter(|event| !ends(event) && !consumed.contains(event.name)) {
                 if reported.insert(event.name) {
                     let message = format!("the step `{}` produces `{}`, which no step accepts", step.name, event.name);

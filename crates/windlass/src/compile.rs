@@ -10,7 +10,7 @@ use windlass_core::plan::{
 use windlass_value::{ExpressionMode, Value};
 
 use crate::builder::{StepDef, Surplus, WorkflowBuilder};
-use crate::event::{EventKind, EventType};
+use crate::event::{EventRole, EventType};
 use crate::graph::WorkflowGraph;
 use crate::retry::to_engine_duration;
 use crate::signature::JoinKind;
@@ -42,8 +42,8 @@ pub(crate) fn plan(workflow: &WorkflowBuilder) -> Plan {
         let body = body(&mut plan, workflow, step, root, span);
         places.push(place(step, at, body, &graph, workflow));
     }
-    let start = event_name_of_kind(EventKind::Start, workflow.steps.iter().flat_map(|step| &step.shape.accepts));
-    let stop = event_name_of_kind(EventKind::Stop, workflow.steps.iter().flat_map(StepDef::outputs));
+    let start = event_name_of_role(EventRole::Start, workflow.steps.iter().flat_map(|step| &step.shape.accepts));
+    let stop = event_name_of_role(EventRole::Stop, workflow.steps.iter().flat_map(StepDef::outputs));
     let asks: BTreeSet<&str> =
         workflow.steps.iter().flat_map(StepDef::outputs).filter(|event| asks(event)).map(|event| event.name).collect();
     let asks = asks.into_iter().map(Into::into).collect();
@@ -60,11 +60,11 @@ pub(crate) fn plan(workflow: &WorkflowBuilder) -> Plan {
 }
 
 fn asks(event: &EventType) -> bool {
-    event.kind == EventKind::InputRequired
+    event.role == EventRole::InputRequired
 }
 
-fn event_name_of_kind<'e>(kind: EventKind, mut events: impl Iterator<Item = &'e EventType>) -> &'static str {
-    events.find(|event| event.kind == kind).map_or("", |event| event.name)
+fn event_name_of_role<'e>(role: EventRole, mut events: impl Iterator<Item = &'e EventType>) -> &'static str {
+    events.find(|event| event.role == role).map_or("", |event| event.name)
 }
 
 /// Returns `{events: {name: {kind, version}}}` and, if any step waits, `waits`, for drawings.
@@ -73,7 +73,7 @@ fn metadata(workflow: &WorkflowBuilder) -> Value {
     let all: BTreeMap<&str, &EventType> = all.chain(&workflow.events).map(|event| (event.name, event)).collect();
     let events = all.into_iter().map(|(name, event)| {
         let facts =
-            Value::object([("kind", Value::from(event.kind.as_str())), ("version", Value::from(event.version))]);
+            Value::object([("kind", Value::from(event.role.as_str())), ("version", Value::from(event.version))]);
         (name, facts)
     });
     let waits = workflow.steps.iter().filter(|step| !step.waits.is_empty()).map(|step| {
@@ -91,7 +91,7 @@ fn body(plan: &mut Plan, workflow: &WorkflowBuilder, step: &StepDef, root: NodeI
     let input = step_input(plan, step, span);
     let tool = tool_name(&workflow.name, &step.name);
     let task = Task {
-        retry: step.retry.as_ref().and_then(crate::Retry::compile),
+        retry: step.retry.as_ref().and_then(crate::RetryPolicy::compile),
         timeout: step.timeout.map(|time| Amount::Fixed(crate::retry::to_engine_duration(time))),
         hidden: true,
         ..Task::new(Action::Effect(Effect { reevaluates_input: true, ..Effect::new(tool.as_str(), input) }))

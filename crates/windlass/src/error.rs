@@ -9,7 +9,7 @@ use windlass_runtime::RuntimeError;
 use crate::{BuildError, Problem};
 
 /// The reason why a step failed. Any error converts into one with `?`; its code is then the short name of the error's
-/// type, which [`Retry::on`](crate::Retry::on) can name.
+/// type, which [`RetryPolicy::on`](crate::RetryPolicy::on) can name.
 ///
 /// ```
 /// use windlass::StepError;

@@ -22,7 +22,7 @@ const VALUE_KEY: &str = "@value";
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
-/// use windlass::{Event, EventKind};
+/// use windlass::{Event, EventRole};
 ///
 /// #[derive(Event, Serialize, Deserialize)]
 /// #[event(name = "order.placed", start)]
@@ -31,7 +31,7 @@ const VALUE_KEY: &str = "@value";
 /// }
 ///
 /// assert_eq!(OrderPlaced::NAME, "order.placed");
-/// assert_eq!(OrderPlaced::KIND, EventKind::Start);
+/// assert_eq!(OrderPlaced::ROLE, EventRole::Start);
 /// ```
 ///
 /// The journal stores the name: it stays when the type is renamed or moved. A version above 1 comes with a function
@@ -64,7 +64,7 @@ pub trait Event: Serialize + DeserializeOwned + Send + 'static {
     /// The version; increase it when a change of the fields makes older payloads unreadable.
     const VERSION: u32 = 1;
     /// The role of the event in a workflow.
-    const KIND: EventKind = EventKind::Plain;
+    const ROLE: EventRole = EventRole::Plain;
 
     /// Upgrades the payload of an older version to the newest. `from` is at least 1 and less than
     /// [`VERSION`](Self::VERSION).
@@ -81,11 +81,11 @@ pub trait Event: Serialize + DeserializeOwned + Send + 'static {
 /// The role of an event in a workflow.
 ///
 /// ```
-/// use windlass::EventKind;
-/// assert_eq!(EventKind::HumanResponse.as_str(), "human_response");
+/// use windlass::EventRole;
+/// assert_eq!(EventRole::HumanResponse.as_str(), "human_response");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum EventKind {
+pub enum EventRole {
     /// Travels between steps.
     #[default]
     Plain,
@@ -99,15 +99,15 @@ pub enum EventKind {
     HumanResponse,
 }
 
-impl EventKind {
+impl EventRole {
     /// Returns the spelling in attributes and in a plan's metadata.
     pub fn as_str(self) -> &'static str {
         match self {
-            EventKind::Plain => "plain",
-            EventKind::Start => "start",
-            EventKind::Stop => "stop",
-            EventKind::InputRequired => "input_required",
-            EventKind::HumanResponse => "human_response",
+            EventRole::Plain => "plain",
+            EventRole::Start => "start",
+            EventRole::Stop => "stop",
+            EventRole::InputRequired => "input_required",
+            EventRole::HumanResponse => "human_response",
         }
     }
 }
@@ -128,8 +128,8 @@ pub struct EventType {
     pub name: &'static str,
     /// [`Event::VERSION`]
     pub version: u32,
-    /// [`Event::KIND`]
-    pub kind: EventKind,
+    /// [`Event::ROLE`]
+    pub role: EventRole,
     pub(crate) type_id: TypeId,
     pub(crate) type_name: &'static str,
     /// Reads a payload of any known version and writes it in the newest.
@@ -142,7 +142,7 @@ impl EventType {
         EventType {
             name: E::NAME,
             version: E::VERSION,
-            kind: E::KIND,
+            role: E::ROLE,
             type_id: TypeId::of::<E>(),
             type_name: std::any::type_name::<E>(),
             read: |payload| encode(&decode::<E>(payload)?),
@@ -160,7 +160,7 @@ impl Eq for EventType {}
 
 impl fmt::Debug for EventType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}, version {})", self.name, self.kind.as_str(), self.version)
+        write!(f, "{} ({}, version {})", self.name, self.role.as_str(), self.version)
     }
 }
 

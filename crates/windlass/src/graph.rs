@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::builder::StepDef;
-use crate::event::{EventKind, EventType};
+use crate::event::{EventRole, EventType};
 use crate::signature::JoinKind;
 
 pub(crate) struct WorkflowGraph<'s> {
@@ -19,7 +19,7 @@ impl<'s> WorkflowGraph<'s> {
 
     /// Reports whether the event has a source, inside or outside of the workflow.
     pub(crate) fn has_source(&self, event: &EventType) -> bool {
-        matches!(event.kind, EventKind::Start | EventKind::HumanResponse) || self.produced.contains(event.name)
+        matches!(event.role, EventRole::Start | EventRole::HumanResponse) || self.produced.contains(event.name)
     }
 
     /// Returns the steps that accept an event of this name.
@@ -60,7 +60,7 @@ impl<'s> WorkflowGraph<'s> {
             let fed: BTreeSet<&str> =
                 reached.iter().flat_map(|at: &usize| self.steps[*at].outputs()).map(|event| event.name).collect();
             let comes = |event: &EventType| {
-                matches!(event.kind, EventKind::Start | EventKind::HumanResponse) || fed.contains(event.name)
+                matches!(event.role, EventRole::Start | EventRole::HumanResponse) || fed.contains(event.name)
             };
             let handlers: BTreeSet<usize> = reached.iter().filter_map(|at| self.handler_for(*at)).collect();
             for (at, step) in self.steps.iter().enumerate() {
@@ -81,7 +81,7 @@ impl<'s> WorkflowGraph<'s> {
 
     /// Returns the steps from which a path leads to a stop event or to an event that requests input from outside.
     pub(crate) fn reaches_end(&self) -> BTreeSet<usize> {
-        let ends = |event: &EventType| matches!(event.kind, EventKind::Stop | EventKind::InputRequired);
+        let ends = |event: &EventType| matches!(event.role, EventRole::Stop | EventRole::InputRequired);
         let mut out: BTreeSet<usize> = (0..self.steps.len()).filter(|at| self.steps[*at].outputs().any(ends)).collect();
         loop {
             let before = out.len();

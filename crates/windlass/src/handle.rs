@@ -10,7 +10,7 @@ use windlass_core::Status;
 use windlass_runtime::{FinalReport, RequestOutcome, RunHandle, RunRequest, RuntimeError, new_run_id};
 use windlass_value::{Value, from_value};
 
-use crate::event::{Event, EventKind, decode, encode};
+use crate::event::{Event, EventRole, decode, encode};
 use crate::{Engine, Error, EventStream, StepError, Workflow};
 
 /// How often the store is polled for an end of the run that another process has recorded.
@@ -91,7 +91,7 @@ impl Handle {
     /// Waits for the end of the run and returns the stop event, or the reason why there is none.
     pub async fn result<Stop: Event>(&self) -> Result<Stop, Error> {
         let stop =
-            self.workflow.as_ref().and_then(|workflow| workflow.events().find(|event| event.kind == EventKind::Stop));
+            self.workflow.as_ref().and_then(|workflow| workflow.events().find(|event| event.role == EventRole::Stop));
         if let Some(stop) = stop.filter(|stop| stop.name != Stop::NAME) {
             let message = format!("`{}` ends with `{}`, not with `{}`", self.definition, stop.name, Stop::NAME);
             return Err(Error::refused("WrongStopEvent", message));

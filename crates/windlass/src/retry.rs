@@ -8,22 +8,22 @@ use windlass_core::plan::{self, Amount, Backoff, Growth, Jitter, RetryWindow};
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::Retry;
+/// use windlass::RetryPolicy;
 ///
-/// let patient = Retry::exponential(Duration::from_millis(200))
+/// let patient = RetryPolicy::exponential(Duration::from_millis(200))
 ///     .attempts(5)
 ///     .factor(2.0)
 ///     .max(Duration::from_secs(10))
 ///     .jitter(0.1)
 ///     .stop_after(Duration::from_secs(60))
 ///     .on(["RateLimited", "timeout"]);
-/// let stubborn = Retry::fixed(Duration::from_secs(1)).attempts(100);
+/// let stubborn = RetryPolicy::fixed(Duration::from_secs(1)).attempts(100);
 /// assert_ne!(patient, stubborn);
 /// ```
 ///
 /// The jitter is drawn from the run's own random numbers, so that a replay draws the same.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Retry {
+pub struct RetryPolicy {
     attempts: u32,
     first: Duration,
     growth: Growth,
@@ -34,75 +34,75 @@ pub struct Retry {
     on: Vec<String>,
 }
 
-impl Retry {
+impl RetryPolicy {
     /// Waits the same time before every retry. Three attempts in total by default.
-    pub fn fixed(every: Duration) -> Retry {
+    pub fn fixed(every: Duration) -> RetryPolicy {
         let (growth, on) = (Growth::Fixed, Vec::new());
-        Retry { attempts: 3, first: every, growth, min: None, max: None, jitter: 0.0, window: None, on }
+        RetryPolicy { attempts: 3, first: every, growth, min: None, max: None, jitter: 0.0, window: None, on }
     }
 
     /// Doubles the wait each time, unless another [`factor`](Self::factor) is set. Three attempts in total by default.
-    pub fn exponential(first: Duration) -> Retry {
-        Retry { growth: Growth::Exponential(2.0), ..Retry::fixed(first) }
+    pub fn exponential(first: Duration) -> RetryPolicy {
+        RetryPolicy { growth: Growth::Exponential(2.0), ..RetryPolicy::fixed(first) }
     }
 
     /// Makes only one attempt, which is the default of a step.
-    pub fn none() -> Retry {
-        Retry { attempts: 1, ..Retry::fixed(Duration::ZERO) }
+    pub fn none() -> RetryPolicy {
+        RetryPolicy { attempts: 1, ..RetryPolicy::fixed(Duration::ZERO) }
     }
 
     /// Sets the total number of attempts, including the first; at least 1.
     #[must_use]
-    pub fn attempts(mut self, attempts: u32) -> Retry {
+    pub fn attempts(mut self, attempts: u32) -> RetryPolicy {
         self.attempts = attempts.max(1);
         self
     }
 
     /// Sets the factor by which each wait is longer than the previous one.
     #[must_use]
-    pub fn factor(mut self, factor: f64) -> Retry {
+    pub fn factor(mut self, factor: f64) -> RetryPolicy {
         self.growth = Growth::Exponential(factor);
         self
     }
 
     /// Sets the longest wait.
     #[must_use]
-    pub fn max(mut self, max: Duration) -> Retry {
+    pub fn max(mut self, max: Duration) -> RetryPolicy {
         self.max = Some(max);
         self
     }
 
     /// Sets the shortest wait.
     #[must_use]
-    pub fn min(mut self, min: Duration) -> Retry {
+    pub fn min(mut self, min: Duration) -> RetryPolicy {
         self.min = Some(min);
         self
     }
 
     /// Adds up to this fraction of a wait to it: 0.1 is a tenth.
     #[must_use]
-    pub fn jitter(mut self, part: f64) -> Retry {
+    pub fn jitter(mut self, part: f64) -> RetryPolicy {
         self.jitter = part;
         self
     }
 
     /// Makes no further attempt once this time has passed since the first one. Restarts of the process do not reset it.
     #[must_use]
-    pub fn stop_after(mut self, time: Duration) -> Retry {
+    pub fn stop_after(mut self, time: Duration) -> RetryPolicy {
         self.window = Some((time, false));
         self
     }
 
     /// Makes no further attempt if the next wait would end later than this time after the first attempt.
     #[must_use]
-    pub fn stop_before(mut self, time: Duration) -> Retry {
+    pub fn stop_before(mut self, time: Duration) -> RetryPolicy {
         self.window = Some((time, true));
         self
     }
 
     /// Retries only errors with one of these codes or kinds. The default is all errors.
     #[must_use]
-    pub fn on<T: Into<String>>(mut self, codes: impl IntoIterator<Item = T>) -> Retry {
+    pub fn on<T: Into<String>>(mut self, codes: impl IntoIterator<Item = T>) -> RetryPolicy {
         self.on = codes.into_iter().map(Into::into).collect();
         self
     }

@@ -6,7 +6,7 @@ use windlass_value::{Map, Value, to_value};
 
 use crate::event::EventType;
 use crate::resource::ResourceType;
-use crate::{State, StepError};
+use crate::{StepError, WorkflowState};
 
 /// The way events are joined before a step runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -36,7 +36,7 @@ pub struct StepSignature {
 }
 
 impl StepSignature {
-    pub(crate) fn state<S: State>(&mut self) {
+    pub(crate) fn state<S: WorkflowState>(&mut self) {
         if TypeId::of::<S>() != TypeId::of::<()>() {
             self.states.push(StateType::for_type::<S>());
         }
@@ -60,12 +60,12 @@ pub(crate) struct StateType {
 }
 
 impl StateType {
-    pub(crate) fn for_type<S: State>() -> StateType {
+    pub(crate) fn for_type<S: WorkflowState>() -> StateType {
         StateType { type_id: TypeId::of::<S>(), name: type_name::<S>(), initial: initial::<S> }
     }
 }
 
-fn initial<S: State>() -> Result<Map, StepError> {
+fn initial<S: WorkflowState>() -> Result<Map, StepError> {
     match to_value(&S::default())? {
         Value::Map(map) => Ok(std::sync::Arc::unwrap_or_clone(map)),
         other => {

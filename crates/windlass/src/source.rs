@@ -52,7 +52,7 @@ fn render_step(step: &StepDef) -> String {
     facts.extend(step.key.as_ref().map(|key| format!("key {key}")));
     facts.extend(step.surplus.map(|surplus| format!("surplus {}", format!("{surplus:?}").to_lowercase())));
     facts.extend(step.timeout.map(|time| format!("timeout {time:?}")));
-    facts.extend(step.retry.as_ref().and_then(crate::Retry::summary));
+    facts.extend(step.retry.as_ref().and_then(crate::RetryPolicy::summary));
     facts.extend(step.handler.as_ref().map(|handler| format!("times {}", handler.times)));
     format!("{}({takes}) -> {gives}  {}", step.name, facts.join("  "))
 }

@@ -10,7 +10,7 @@ use windlass_runtime::{EventReader, RuntimeError};
 use windlass_store::Store;
 use windlass_value::{Map, Timestamp, Value};
 
-use crate::event::{Event, EventKind, decode};
+use crate::event::{Event, EventRole, decode};
 use crate::{Error, StepError};
 
 /// An event of a run: `step.started`, `step.done`, `workflow.idle`, or an event that a step has published, directly
@@ -78,22 +78,22 @@ impl RunEvent {
     /// Reports whether it carries an event of this type: one that a step has published, directly or as the question of
     /// a wait, or the stop event that has ended the run.
     pub fn is<E: Event>(&self) -> bool {
-        self.find_payload(E::NAME, E::KIND).is_some()
+        self.find_payload(E::NAME, E::ROLE).is_some()
     }
 
     /// Returns the typed event, if it carries one of this type.
     pub fn event<E: Event>(&self) -> Option<Result<E, StepError>> {
-        let payload = self.find_payload(E::NAME, E::KIND)?;
+        let payload = self.find_payload(E::NAME, E::ROLE)?;
         // A payload that is not an object was wrapped in one for publishing.
         let bare = payload.as_map().filter(|map| map.len() == 1).and_then(|map| map.get("data"));
         Some(decode(payload).or_else(|error| bare.map_or(Err(error), decode)))
     }
 
-    fn find_payload(&self, name: &str, kind: EventKind) -> Option<&Value> {
+    fn find_payload(&self, name: &str, role: EventRole) -> Option<&Value> {
         match &self.kind {
             RunEventKind::Other { type_name, fields } if **type_name == *name => Some(fields),
             RunEventKind::InputRequired { event, payload, .. } if **event == *name => Some(payload),
-            RunEventKind::WorkflowFinished { status: Status::Succeeded, output, .. } if kind == EventKind::Stop => {
+            RunEventKind::WorkflowFinished { status: Status::Succeeded, output, .. } if role == EventRole::Stop => {
                 Some(output)
             }
             _ => None,

@@ -10,7 +10,7 @@ use windlass_value::Value;
 use crate::builder::WorkflowBuilder;
 use crate::call::WorkflowInfo;
 use crate::compile::tool_name;
-use crate::event::{Event, EventKind, EventType, encode, unknown};
+use crate::event::{Event, EventRole, EventType, encode, unknown};
 use crate::function::StepTool;
 use crate::{Engine, Error};
 
@@ -128,7 +128,7 @@ impl Workflow {
 
     /// Returns the run's input, if this is the start event.
     pub(crate) fn start_input<E: Event>(&self, event: &E) -> Result<Value, Error> {
-        let starts = self.events().find(|known| known.kind == EventKind::Start && self.accepts(known));
+        let starts = self.events().find(|known| known.role == EventRole::Start && self.accepts(known));
         match starts {
             Some(start) if start.name == E::NAME => encode(event).map_err(Error::Event),
             start => {
@@ -141,7 +141,7 @@ impl Workflow {
 
     /// Returns the run's input from the fields of its start event.
     pub(crate) fn read_start(&self, payload: &Value) -> Result<Value, Error> {
-        match self.events().find(|known| known.kind == EventKind::Start && self.accepts(known)) {
+        match self.events().find(|known| known.role == EventRole::Start && self.accepts(known)) {
             Some(start) => self.read_event(start.name, payload),
             None => Ok(payload.clone()),
         }
@@ -173,7 +173,7 @@ impl Workflow {
     pub(crate) fn check_sendable<E: Event>(&self) -> Result<(), Error> {
         let known: Vec<EventType> = self.events().collect();
         // An event that answers a wait need not occur in any signature.
-        if E::KIND == EventKind::HumanResponse || known.iter().any(|event| event.name == E::NAME) {
+        if E::ROLE == EventRole::HumanResponse || known.iter().any(|event| event.name == E::NAME) {
             return Ok(());
         }
         Err(Error::Event(unknown(E::NAME, &known)))

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Context, Engine, Event, Res, Retry, StepError, Workflow};
+use windlass::{Context, Engine, Event, Res, RetryPolicy, StepError, Workflow};
 
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "begin", start)]
@@ -90,7 +90,7 @@ async fn a_failed_attempt_changes_and_sends_nothing() {
             }
         })
         .sends::<Note>()
-        .retry(Retry::fixed(Duration::from_secs(60)).attempts(3))
+        .retry(RetryPolicy::fixed(Duration::from_secs(60)).attempts(3))
         .step(
             "end",
             |ctx: Context<Totals>, note: Note| async move { done(format!("{} {}", note.text, ctx.state()?.runs)) },
@@ -113,7 +113,7 @@ async fn retry_info_describes_earlier_attempts() {
                 _ => Err(StepError::new("NotYet", format!("attempt {}", ctx.attempt()))),
             }
         })
-        .retry(Retry::fixed(Duration::from_secs(60)).attempts(3))
+        .retry(RetryPolicy::fixed(Duration::from_secs(60)).attempts(3))
         .build()
         .unwrap();
     assert_eq!(run(&workflow).await.unwrap().text, "attempt 2 120");
@@ -131,7 +131,7 @@ async fn an_attempt_waits_anew() {
                 .map_err(|error| StepError::new(error.code().to_owned(), format!("{} {began}", ctx.attempt())))?;
             done("")
         })
-        .retry(Retry::fixed(Duration::from_secs(1)).attempts(2))
+        .retry(RetryPolicy::fixed(Duration::from_secs(1)).attempts(2))
         .on_failure("tell", |failed: windlass::StepFailed| async move {
             assert_eq!(failed.attempts, 2);
             done(failed.error.code())

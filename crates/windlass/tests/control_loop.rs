@@ -10,7 +10,9 @@ use support::{
     Answer, Begin, Done, HOUR, Item, Question, Worked, World, answer, count, done, ended, engine, event_lines, events,
     field, in_time, position_of, refused, run_to_end, started, text, wait_for_events,
 };
-use windlass::{All, Check, Context, Engine, Error, Event, Events, Res, Retry, Status, StepError, Value, Workflow};
+use windlass::{
+    All, Check, Context, Engine, Error, Event, Events, Res, RetryPolicy, Status, StepError, Value, Workflow,
+};
 
 #[derive(Events)]
 enum Next {
@@ -159,7 +161,7 @@ async fn a_pending_retry_blocks_no_worker_and_keeps_its_order() {
             }
         })
         .workers(1)
-        .retry(Retry::fixed(HOUR).attempts(2))
+        .retry(RetryPolicy::fixed(HOUR).attempts(2))
         .step("gather", |all: All<Worked>| async move { done(all.len().to_string()) })
         .resource(world.clone())
         .build()
@@ -290,7 +292,7 @@ fn asking_and_working(world: &World, fails: u32) -> Workflow {
                 false => Ok(()),
             }
         })
-        .retry(Retry::fixed(HOUR).attempts(5))
+        .retry(RetryPolicy::fixed(HOUR).attempts(5))
         .allow(Check::DeadEnd)
         .resource(world.clone())
         .build()
@@ -581,7 +583,7 @@ async fn a_step_timeout_is_retried_and_reaches_the_handler() {
             done("never")
         })
         .timeout(Duration::from_millis(20))
-        .retry(Retry::fixed(Duration::from_millis(1)).attempts(2))
+        .retry(RetryPolicy::fixed(Duration::from_millis(1)).attempts(2))
         .on_failure("rescue", |failed: windlass::StepFailed| async move {
             done(format!("{} {} after {}", failed.step, failed.error.kind(), failed.attempts))
         })

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use support::{
     Answer, Begin, Directory, Done, HOUR, Item, Question, Worked, answer, done, event_lines, events, refused,
 };
-use windlass::{All, Context, Engine, Retry, Workflow};
+use windlass::{All, Context, Engine, RetryPolicy, Workflow};
 use windlass_core::{Tick, TickKind};
 use windlass_runtime::codec::{self, TickEntryHeader};
 use windlass_store::{StoreOwners, StoreRead};
@@ -69,7 +69,7 @@ fn workflow(name: &str) -> Workflow {
                 }
             })
             .workers(1)
-            .retry(Retry::exponential(HOUR).attempts(3))
+            .retry(RetryPolicy::exponential(HOUR).attempts(3))
             .step("gather", |all: All<Worked>| async move { done(all.len().to_string()) })
             .build(),
         // It hangs in its only step, in real time.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
-use windlass::{Context, Engine, Event, Retry, RunStatus, StepError, Workflow};
+use windlass::{Context, Engine, Event, RetryPolicy, RunStatus, StepError, Workflow};
 
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "begin", start)]
@@ -125,7 +125,7 @@ async fn an_answer_to_another_request_is_rejected() {
                 _ => Ok(Done { text: ctx.wait_for::<Answered>().await?.text }),
             }
         })
-        .retry(Retry::fixed(std::time::Duration::from_secs(1)).attempts(2))
+        .retry(RetryPolicy::fixed(std::time::Duration::from_secs(1)).attempts(2))
         .build()
         .unwrap();
     let engine = Engine::in_memory().virtual_time(true).workflow(&workflow).build().unwrap();

@@ -12,7 +12,9 @@ use support::{
     Answer, Begin, Directory, Done, HOUR, Item, Question, Worked, World, answer, count, done, events, in_time, refused,
     text, wait_for_events,
 };
-use windlass::{All, Collect, Context, Engine, Error, Event, Events, Handle, Res, Retry, StepError, Value, Workflow};
+use windlass::{
+    All, Collect, Context, Engine, Error, Event, Events, Handle, Res, RetryPolicy, StepError, Value, Workflow,
+};
 use windlass_store::MemoryStore;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -31,7 +33,7 @@ async fn retries_keep_their_order_and_their_counts() {
                 }
             })
             .workers(1)
-            .retry(Retry::exponential(HOUR).attempts(3))
+            .retry(RetryPolicy::exponential(HOUR).attempts(3))
             .step("gather", |all: All<Worked>| async move { done(all.len().to_string()) })
             .resource(world.clone())
             .build()
@@ -65,7 +67,7 @@ async fn delays_by_chance_are_drawn_once() {
                     _ => Err(refused()),
                 }
             })
-            .retry(Retry::fixed(HOUR).attempts(3).jitter(0.9))
+            .retry(RetryPolicy::fixed(HOUR).attempts(3).jitter(0.9))
             .resource(world.clone())
             .build()
             .unwrap()
@@ -217,7 +219,7 @@ async fn a_failed_run_fails_in_the_same_way_and_tries_end_at_their_time() {
                 world.note(format!("attempt {}", ctx.attempt()));
                 Err::<Done, _>(refused())
             })
-            .retry(Retry::fixed(HOUR).attempts(100).stop_after(150 * HOUR / 60))
+            .retry(RetryPolicy::fixed(HOUR).attempts(100).stop_after(150 * HOUR / 60))
             .resource(world.clone())
             .build()
             .unwrap()
@@ -381,9 +383,11 @@ fn a_stored_result_is_read_without_running() {
 #[test]
 fn a_retry_that_was_decided_is_not_decided_again() {
     // The first program retries after an hour; the second would not, and a third would retry immediately, and twice.
-    for policy in [Retry::none(), Retry::fixed(Duration::ZERO).attempts(9), Retry::fixed(HOUR).on(["Other"])] {
+    for policy in
+        [RetryPolicy::none(), RetryPolicy::fixed(Duration::ZERO).attempts(9), RetryPolicy::fixed(HOUR).on(["Other"])]
+    {
         let (directory, world) = (Directory::new(), World::default());
-        let make = |retry: Retry| {
+        let make = |retry: RetryPolicy| {
             Workflow::builder("policy")
                 .step("work", |ctx: Context, world: Res<World>, _: Begin| async move {
                     world.note(format!("attempt {}", ctx.attempt()));
@@ -401,7 +405,7 @@ fn a_retry_that_was_decided_is_not_decided_again() {
                 .build()
                 .unwrap()
         };
-        let first = make(Retry::fixed(HOUR).attempts(2));
+        let first = make(RetryPolicy::fixed(HOUR).attempts(2));
         let at = life(async {
             let handle = begin(&open(&directory, &first), &first).await;
             world.wait_for_notes(2).await;
@@ -625,7 +629,7 @@ fn a_retry_survives_eviction() {
                 _ => Err(refused()),
             }
         })
-        .retry(Retry::fixed(Duration::from_millis(20)).attempts(3))
+        .retry(RetryPolicy::fixed(Duration::from_millis(20)).attempts(3))
         .resource(world.clone())
         .build()
         .unwrap();

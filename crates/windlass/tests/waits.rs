@@ -198,7 +198,7 @@ async fn a_retry_keeps_the_answers_of_earlier_attempts() {
                 attempt => done(format!("{} at attempt {attempt}", answer.n)),
             }
         })
-        .retry(windlass::Retry::fixed(HOUR).attempts(2))
+        .retry(windlass::RetryPolicy::fixed(HOUR).attempts(2))
         .build()
         .unwrap();
     let handle = started(&workflow).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{All, BuildError, Collect, Context, Event, Retry, StepError, StepFailed, Workflow};
+use windlass::{All, BuildError, Collect, Context, Event, RetryPolicy, StepError, StepFailed, Workflow};
 
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "begin", start)]
@@ -64,7 +64,7 @@ fn fan_out() -> Result<Workflow, BuildError> {
         .step("split", |_: Begin| async { Ok::<_, StepError>(vec![Item { n: 1 }]) })
         .step("work", |item: Item| async move { Ok::<_, StepError>(Worked { n: item.n }) })
         .workers(2)
-        .retry(Retry::fixed(Duration::from_secs(1)).attempts(3))
+        .retry(RetryPolicy::fixed(Duration::from_secs(1)).attempts(3))
         .step("gather", |all: All<Worked>| async move { Ok::<_, StepError>(Done { n: all.len() as u64 }) })
         .build()
 }
@@ -89,7 +89,7 @@ fn handler() -> Result<Workflow, BuildError> {
         .timeout(Duration::from_secs(3600))
         .step("work", |begin: Begin| async move { Ok::<_, StepError>(Done { n: begin.n }) })
         .timeout(Duration::from_secs(5))
-        .retry(Retry::fixed(Duration::from_secs(10)).attempts(2))
+        .retry(RetryPolicy::fixed(Duration::from_secs(10)).attempts(2))
         .on_failure("rescue", |_: StepFailed| async { Ok::<_, StepError>(Done { n: 0 }) })
         .build()
 }

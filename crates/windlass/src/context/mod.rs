@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 use windlass_core::{SentToken, SuspendedOn};
 use windlass_value::{Timestamp, Value, from_value, interned, to_value};
 
-pub use state::State;
 pub(crate) use state::StateBuffer;
+pub use state::WorkflowState;
 pub use waits::WaitFor;
 
 use crate::call::StepCall;
@@ -90,7 +90,7 @@ impl<S> fmt::Debug for Context<S> {
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
-/// # use windlass::{Context, Event, Retry, StepError, Workflow};
+/// # use windlass::{Context, Event, RetryPolicy, StepError, Workflow};
 /// # #[derive(Event, Serialize, Deserialize)]
 /// # #[event(name = "begin", start)]
 /// # struct Begin;
@@ -106,7 +106,7 @@ impl<S> fmt::Debug for Context<S> {
 ///             retries => Ok(Done { retries }),
 ///         }
 ///     })
-///     .retry(Retry::fixed(std::time::Duration::from_millis(1)))
+///     .retry(RetryPolicy::fixed(std::time::Duration::from_millis(1)))
 ///     .build()?;
 /// assert_eq!(workflow.run::<Done>(Begin).await?, Done { retries: 1 });
 /// # Ok(())

@@ -22,7 +22,7 @@ use crate::{Context, StepError};
 ///     names: Vec<String>,
 /// }
 ///
-/// fn state<S: windlass::State>() {}
+/// fn state<S: windlass::WorkflowState>() {}
 /// state::<Totals>();
 /// ```
 #[diagnostic::on_unimplemented(
@@ -30,9 +30,9 @@ use crate::{Context, StepError};
     label = "not a state",
     note = "a state is a struct: `#[derive(Default, Serialize, Deserialize)] struct {Self} {{ … }}`"
 )]
-pub trait State: Serialize + DeserializeOwned + Default + Send + 'static {}
+pub trait WorkflowState: Serialize + DeserializeOwned + Default + Send + 'static {}
 
-impl<S: Serialize + DeserializeOwned + Default + Send + 'static> State for S {}
+impl<S: Serialize + DeserializeOwned + Default + Send + 'static> WorkflowState for S {}
 
 /// The state as one body has read and changed it.
 pub(crate) struct StateBuffer {
@@ -141,7 +141,7 @@ fn apply_op(now: &Value, op: WriteOp, value: &Value) -> Option<Value> {
     }
 }
 
-impl<S: crate::State> Context<S> {
+impl<S: crate::WorkflowState> Context<S> {
     fn with_state<T>(&self, act: impl FnOnce(&mut StateBuffer) -> Result<T, StepError>) -> Result<T, StepError> {
         let mut buffer = self.call.buffer();
         if buffer.state.is_none() {

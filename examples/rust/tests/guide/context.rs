@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Context, Engine, Event, Retry, StepError, Workflow};
+use windlass::{Context, Engine, Event, RetryPolicy, StepError, Workflow};
 
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "begin", start)]
@@ -73,7 +73,7 @@ async fn state_in_one_go() -> Result<(), Box<dyn std::error::Error>> {
             })?;
             Ok(Done { text: ctx.state()?.last.unwrap_or_default() })
         })
-        .retry(Retry::fixed(Duration::from_millis(10)).on(["conflict"]))
+        .retry(RetryPolicy::fixed(Duration::from_millis(10)).on(["conflict"]))
         .build()?;
     assert_eq!(workflow.run::<Done>(Begin {}).await?.text, "Ada");
     Ok(())
@@ -127,7 +127,7 @@ async fn keys() -> Result<(), Box<dyn std::error::Error>> {
                 _ => Err(StepError::new("NotYet", "once more")),
             }
         })
-        .retry(Retry::fixed(Duration::from_secs(1)))
+        .retry(RetryPolicy::fixed(Duration::from_secs(1)))
         .resource(std::sync::Mutex::new(Vec::<String>::new()))
         .build()?;
     let engine = Engine::in_memory().virtual_time(true).workflow(&workflow).build()?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{BuildError, Context, Event, Res, Retry, StepError, Workflow};
+use windlass::{BuildError, Context, Event, Res, RetryPolicy, StepError, Workflow};
 
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "order.placed", start)]
@@ -63,7 +63,7 @@ fn by_hand() -> Result<Workflow, BuildError> {
         })
         .workers(8)
         .timeout(Duration::from_secs(30))
-        .retry(Retry::exponential(Duration::from_millis(200)).attempts(5).max(Duration::from_secs(10)))
+        .retry(RetryPolicy::exponential(Duration::from_millis(200)).attempts(5).max(Duration::from_secs(10)))
         .resource(Gateway { limit: 5000 })
         .build()
 }

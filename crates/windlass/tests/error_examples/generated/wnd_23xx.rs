@@ -343,7 +343,7 @@ pub(super) async fn call() -> windlass::Error {
 
 mod wnd_2328 {
 use serde::{Deserialize, Serialize};
-use windlass::{Context, Engine, Event, Retry, StepError, Workflow};
+use windlass::{Context, Engine, Event, RetryPolicy, StepError, Workflow};
 use std::time::Duration;
 
 #[derive(Event, Serialize, Deserialize)]
@@ -369,7 +369,7 @@ async fn example() -> windlass::Error {
                 }
             }
         })
-        .retry(Retry::fixed(second).attempts(2))
+        .retry(RetryPolicy::fixed(second).attempts(2))
         .build()
         .unwrap();
     let engine = Engine::in_memory().virtual_time(true).workflow(&workflow).build().unwrap();
