@@ -14,6 +14,7 @@ mod open;
 mod owners;
 mod read;
 mod records;
+mod repair;
 mod rows;
 mod scan;
 mod schema;
@@ -38,6 +39,7 @@ use crate::error::SqliteResult;
 use crate::head::{HeadFile, HeadRecord};
 use crate::inventory::{Mismatch, log_path};
 pub use crate::open::{SqliteOptions, SyncMode};
+pub use crate::repair::{RepairReport, repair};
 #[doc(hidden)]
 pub use crate::stored_run::reseal_runs;
 use crate::transaction::WriteTransaction;
@@ -208,11 +210,12 @@ impl SqliteStore {
         let was_stopped = self.stopped.set(closed_error(&self.file)).is_err();
         locked(&self.readers).clear();
         locked(&self.watcher).take();
-        let Ok(connection) = self.writer.take_content(Connection::open_in_memory) else { return };
-        if !was_stopped {
+        let connection = self.writer.take_content(Connection::open_in_memory);
+        if !was_stopped && let Ok(connection) = connection {
             // What cannot be written now is still in the log.
             let _ = self.close_files(connection);
         }
+        self.users.leave();
     }
 
     fn close_files(&self, connection: Connection) -> Result<(), StoreError> {

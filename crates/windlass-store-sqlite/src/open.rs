@@ -101,6 +101,14 @@ pub(crate) fn last_link(connection: &Connection, file: &Path) -> Result<ChainLin
     newest_link(connection, file).map_err(|error| error.into_error(file))
 }
 
+/// Opens a database for its repair, without any check.
+pub(crate) fn open_unchecked(file: &Path) -> SqliteResult<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = connect(file, flags, &SqliteOptions::default())?;
+    set_synchronous(&connection, "FULL")?;
+    Ok(connection)
+}
+
 /// Closes a connection. If it is the last one of all, SQLite copies the log into the database, syncs it and removes the
 /// log.
 pub(crate) fn close_writer(connection: Connection, is_last: bool) -> SqliteResult<()> {
@@ -356,7 +364,7 @@ fn check_schema(connection: &Connection, file: &Path) -> SqliteResult<()> {
 }
 
 /// Syncs a directory: a new name is durable only once its directory is.
-fn sync_directory(directory: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     let synced = File::open(directory).and_then(|opened| opened.sync_all());
     synced.map_err(|error| from_io(&error, "sync the directory", directory))
 }

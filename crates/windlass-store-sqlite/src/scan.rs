@@ -11,7 +11,7 @@ use windlass_value::Timestamp;
 use crate::error::SqliteResult;
 use crate::rows::{RUN_COLUMNS, WAIT_COLUMNS, open_wait, run_row};
 use crate::schema::unfinished;
-use crate::{SqliteStore, locked, open};
+use crate::{SqliteStore, locked, open, owners};
 
 impl StoreScan for SqliteStore {
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
@@ -114,7 +114,9 @@ impl StoreScan for SqliteStore {
     }
 
     fn verify(&self) -> Result<Vec<String>, StoreError> {
-        self.read(|transaction| Ok(super::verify::verify(transaction, self.file())))
+        let mut findings = self.read(|transaction| Ok(super::verify::verify(transaction, self.file())))?;
+        findings.extend(owners::damaged_heartbeats(&self.owners));
+        Ok(findings)
     }
 }
 
