@@ -18,6 +18,7 @@ mod repair;
 mod rows;
 mod scan;
 mod schema;
+mod scrub;
 mod seal;
 mod session;
 mod stored_run;
@@ -29,7 +30,7 @@ mod write_lock;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use windlass_store::{Owner, StoreError, StoreErrorKind, StoreOwners};
@@ -63,7 +64,9 @@ pub struct SqliteStore {
     opened: OpenedFiles,
     users: UsersLock,
     keeper: HeadKeeper,
-    is_closed: AtomicBool,
+    is_closed: Arc<AtomicBool>,
+    /// Held during a search for damage.
+    scrubbing: Mutex<()>,
     /// The last commit that this process has synced.
     synced: AtomicU64,
 }
@@ -110,7 +113,8 @@ impl SqliteStore {
             opened,
             users,
             keeper: HeadKeeper::new(head),
-            is_closed: AtomicBool::new(false),
+            is_closed: Arc::default(),
+            scrubbing: Mutex::default(),
             writer: FairLock::new(directory, options.lock_timeout, connection),
             readers: Mutex::default(),
             watcher: Mutex::default(),
@@ -207,6 +211,7 @@ impl SqliteStore {
             return;
         }
         self.keeper.end();
+        drop(locked(&self.scrubbing));
         let was_stopped = self.stopped.set(closed_error(&self.file)).is_err();
         locked(&self.readers).clear();
         locked(&self.watcher).take();
@@ -307,6 +312,17 @@ impl StoreOwners for SqliteStore {
     fn last_heartbeat(&self, owner: &str) -> Result<Option<Timestamp>, StoreError> {
         self.refuse_if_stopped()?;
         owners::last_heartbeat(&self.owners, owner)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        if let Some(stopped) = self.stopped.get() {
+            return Err(stopped.clone());
+        }
+        self.stop_on_io_error(self.opened.check().map_err(Into::into))
+    }
+
+    fn close(&self) {
+        SqliteStore::close(self);
     }
 }
 

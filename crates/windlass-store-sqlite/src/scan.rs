@@ -4,7 +4,8 @@ use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
 use windlass_store::backend::NARROW_COUNT_FACTOR;
 use windlass_store::{
-    OpenWait, ParentFilter, RunFilter, RunRow, RunStatus, RunningFilter, StatusCount, StoreError, StoreScan,
+    OpenWait, ParentFilter, RunFilter, RunRow, RunStatus, RunningFilter, ScrubReport, StatusCount, StoreError,
+    StoreScan,
 };
 use windlass_value::Timestamp;
 
@@ -117,6 +118,10 @@ impl StoreScan for SqliteStore {
         let mut findings = self.read(|transaction| Ok(super::verify::verify(transaction, self.file())))?;
         findings.extend(owners::damaged_heartbeats(&self.owners));
         Ok(findings)
+    }
+
+    fn scrub(&self, busy_percent: u32) -> Result<ScrubReport, StoreError> {
+        self.scrub_slowly(busy_percent)
     }
 }
 

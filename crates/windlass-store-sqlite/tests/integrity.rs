@@ -9,7 +9,7 @@ use std::path::Path;
 use common::crashed::CrashedStore;
 use common::{Scratch, copy_as_is, open};
 use windlass_store::conformance::batches::{creation, tick};
-use windlass_store::{StoreError, StoreErrorKind, StoreRead, StoreScan, StoreWrite};
+use windlass_store::{StoreError, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite};
 use windlass_store_sqlite::{RepairReport, SqliteOptions, SqliteStore, repair};
 
 const LOG: &str = "windlass.db-wal";
@@ -43,6 +43,8 @@ fn crashed() -> CrashedStore {
 fn ticks(directory: &Path) -> u64 {
     let store = open(directory);
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
+    let scrubbed = store.scrub(100).expect("a search");
+    assert!(scrubbed.findings.is_empty() && scrubbed.is_complete && scrubbed.rows > 0, "{scrubbed:?}");
     let held = store.run("r").expect("read").map_or(0, |run| run.ticks);
     assert_eq!(store.journal("r", 0, 99).expect("read").len() as u64, held);
     held
@@ -246,6 +248,7 @@ fn a_store_that_is_removed_or_replaced_while_it_is_open_accepts_nothing() {
         }
         let error = store.append(vec![tick("r", 0, vec![1])]).expect_err("nothing is acknowledged");
         assert_eq!(error.kind, StoreErrorKind::Gone, "{error}");
+        assert_eq!(store.check().expect_err("it is noticed without a commit, too").kind, StoreErrorKind::Gone);
         assert!(error.message.contains(if replaced { "replaced" } else { "removed" }), "{error}");
         assert_eq!(store.run("r").expect_err("stopped").kind, StoreErrorKind::Stopped);
     }
