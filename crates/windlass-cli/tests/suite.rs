@@ -21,6 +21,7 @@ mod graph;
 mod hints;
 mod history;
 mod interrupted;
+mod lost_store;
 mod judges;
 mod mocks;
 mod models;
