@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rusqlite::{Row, params};
 use windlass_store::{
-    BatchVerdict, IterationRow, IterationTrim, JournalRecord, NewRun, NewSnapshot, RUN_FORMAT,
-    RunBatch, RunStatus, StatusChange, WaitRow,
+    BatchVerdict, IterationRow, IterationTrim, JournalRecord, NewRun, NewSnapshot, RUN_FORMAT, RunBatch, RunStatus,
+    StatusChange, WaitRow,
 };
 use windlass_value::BlobHash;
 
@@ -72,7 +72,8 @@ fn check_batch<'b>(transaction: &WriteTransaction<'_>, batch: &'b RunBatch) -> S
 fn head(transaction: &WriteTransaction<'_>, number: i64) -> SqliteResult<u64> {
     let sql = format!("SELECT {JOURNAL_HEAD_COLUMNS} FROM journal WHERE run = ?1 ORDER BY first_tick DESC LIMIT 1");
     let mut select = transaction.prepare_cached(&sql)?;
-    let newest = select.query_and_then([number], |row| journal_head_row(row, transaction.file()))?.next().transpose()?;
+    let newest =
+        select.query_and_then([number], |row| journal_head_row(row, transaction.file()))?.next().transpose()?;
     Ok(newest.map_or(0, |newest| newest.row.first_tick + u64::from(newest.row.ticks)))
 }
 

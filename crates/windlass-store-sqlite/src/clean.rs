@@ -17,6 +17,7 @@ use crate::error::SqliteResult;
 use crate::rows::check;
 use crate::schema::unfinished;
 use crate::seal::seal;
+use crate::stored_run::StoredRun;
 use crate::transaction::WriteTransaction;
 
 /// Maximum number of rows, and approximate maximum number of bytes, that one call of `sweep` frees.
@@ -134,13 +135,25 @@ impl StoreClean for SqliteStore {
 }
 
 /// Removes as much of a tree as the row budget allows.
-fn remove(transaction: &WriteTransaction<'_>, run: &str, before: Timestamp, rows: &mut usize) -> SqliteResult<TreeRemoval> {
+fn remove(
+    transaction: &WriteTransaction<'_>,
+    run: &str,
+    before: Timestamp,
+    rows: &mut usize,
+) -> SqliteResult<TreeRemoval> {
     let mut select = transaction.prepare_cached(IS_REMOVABLE)?;
     let root: Option<i64> = select.query_row(params![run, before.0, RUN_FORMAT], |row| row.get(0)).optional()?;
     let Some(root) = root else { return Ok(TreeRemoval::default()) };
     let mut select = transaction.prepare_cached(MEMBERS)?;
     let tree = select.query_map([root], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let tree = tree.collect::<rusqlite::Result<Vec<(i64, String)>>>()?;
+    for (_, id) in &tree {
+        // The conditions above were evaluated by SQL, which verifies nothing: a damaged run stays.
+        match StoredRun::find(transaction, id) {
+            Err(error) if error.is_damaged_row() => return Ok(TreeRemoval::default()),
+            found => drop(found?),
+        }
+    }
     let mut removed = TreeRemoval::default();
     // Descendants first, the root last: the remaining descendants are found through the root.
     for (number, id) in tree.iter().rev() {

@@ -98,6 +98,10 @@ impl Inventory {
             return Some(Mismatch::LogDoesNotFit);
         }
         let Some(head) = self.head else {
+            if last.sequence == 0 {
+                // A creation that was interrupted before its last sync: nothing was ever committed.
+                return None;
+            }
             let exists = self.file.with_file_name(crate::head::HEAD_FILE).exists();
             return Some(if exists { Mismatch::DamagedHead } else { Mismatch::NoHead });
         };
@@ -125,7 +129,8 @@ impl Inventory {
     pub(crate) fn may_be_copy(&self) -> bool {
         match (self.head, self.last()) {
             (Some(head), Some(last)) if head.is_closed => last.sequence != head.sequence,
-            (Some(head), _) => Some(head.database) != self.identity,
+            // The number of the device may change with a restart of the machine; that of the file does not.
+            (Some(head), _) => self.identity.is_none_or(|(_, file)| file != head.database.1),
             (None, _) => true,
         }
     }
@@ -197,7 +202,8 @@ pub(crate) fn log_path(file: &Path) -> PathBuf {
 pub(crate) const HEADER_BYTES: usize = 100;
 
 fn is_of_this_format(header: &[u8]) -> bool {
-    let number = |at: usize| i64::from(u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]));
+    let number =
+        |at: usize| i64::from(u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]));
     number(68) == APPLICATION_ID && number(60) == FORMAT_VERSION
 }
 

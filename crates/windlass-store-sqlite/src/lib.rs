@@ -41,10 +41,10 @@ use crate::head::{HeadFile, HeadRecord};
 use crate::inventory::{Mismatch, log_path};
 pub use crate::open::{SqliteOptions, SyncMode};
 pub use crate::repair::{RepairReport, repair};
+use crate::session::{HeadKeeper, OpenedFiles, UsersLock};
 #[doc(hidden)]
 pub use crate::stored_run::reseal_runs;
 use crate::transaction::WriteTransaction;
-use crate::session::{HeadKeeper, OpenedFiles, UsersLock};
 use crate::write_lock::FairLock;
 
 /// Maximum number of idle read connections in the pool.
@@ -104,11 +104,16 @@ impl SqliteStore {
             open::checkpoint(&connection, &file)?;
         }
         let opened = OpenedFiles::new(&file)?;
+        let record = HeadRecord::of_link(&open::last_link(&connection, &file)?, opened.database);
         if let Some(gate) = gate.filter(|_| is_alone) {
-            gate.advance(HeadRecord::of_link(&open::last_link(&connection, &file)?, opened.database))?;
+            gate.advance(record)?;
         }
+        let head = match head {
+            Some(head) => head,
+            None if is_alone => open::create_head(directory, record)?,
+            None => return Err(Mismatch::no_head(&file)),
+        };
         users.share()?;
-        let Some(head) = head else { return Err(Mismatch::no_head(&file)) };
         Ok(SqliteStore {
             opened,
             users,
@@ -157,10 +162,7 @@ impl SqliteStore {
 
     /// Runs one write transaction whose commit is not synced. It survives the death of the process, and is durable with
     /// the next synced commit.
-    fn write_unsynced<T>(
-        &self,
-        work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<T>,
-    ) -> Result<T, StoreError> {
+    fn write_unsynced<T>(&self, work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
         self.refuse_if_stopped()?;
         let mut connection = self.writer.enter()?;
         self.refuse_if_stopped()?;

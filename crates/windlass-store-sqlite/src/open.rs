@@ -86,7 +86,8 @@ pub(crate) fn check_files(file: &Path, head: Option<&HeadLock<'_>>) -> Result<bo
 
 /// Checks every page and every row of a database that may have been copied while it was in use.
 pub(crate) fn check_copy(connection: &Connection, file: &Path) -> Result<(), StoreError> {
-    let transaction = connection.unchecked_transaction().map_err(|error| SqliteStoreError::from(error).into_error(file))?;
+    let transaction =
+        connection.unchecked_transaction().map_err(|error| SqliteStoreError::from(error).into_error(file))?;
     let findings = verify(&transaction, file);
     let Some(first) = findings.first() else { return Ok(()) };
     let message = format!(
@@ -94,6 +95,13 @@ pub(crate) fn check_copy(connection: &Connection, file: &Path) -> Result<(), Sto
         file.display()
     );
     Err(refused(message, file))
+}
+
+/// Creates the head record of a store whose creation was interrupted.
+pub(crate) fn create_head(directory: &Path, record: HeadRecord) -> Result<HeadFile, StoreError> {
+    let head = HeadFile::create(directory, record)?;
+    sync_directory(directory)?;
+    Ok(head)
 }
 
 /// Reads the link of the newest commit.

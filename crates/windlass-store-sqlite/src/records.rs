@@ -51,8 +51,9 @@ fn change_record(transaction: &WriteTransaction<'_>, change: RecordChange) -> Sq
     let revision = transaction.next_revision();
     let checksum = seal(&[&revision, &kind.as_str(), &key.as_str(), &at.0, &&body[..]]);
     transaction.note(checksum);
-    let mut insert = transaction
-        .prepare_cached("INSERT INTO records (revision, kind, key, at, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO records (revision, kind, key, at, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
     insert.execute(params![revision, kind, key, at.0, checksum, body])?;
     Ok(true)
 }

@@ -267,7 +267,8 @@ impl<'d> Repair<'d> {
             let sql = format!("SELECT count(*) FROM {table} NOT INDEXED");
             connection.query_row(&sql, [], |row| row.get::<_, u64>(0)).unwrap_or(0)
         };
-        let commits = inventory.last().map_or_else(String::new, |last| format!("all commits up to {}: ", last.sequence));
+        let commits =
+            inventory.last().map_or_else(String::new, |last| format!("all commits up to {}: ", last.sequence));
         let (runs, rows, records) = (count("runs"), count("journal"), count("records"));
         self.report.saved.push(format!("{commits}{runs} runs, {rows} rows of their journals, {records} records"));
     }

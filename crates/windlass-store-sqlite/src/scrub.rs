@@ -39,8 +39,12 @@ impl SqliteStore {
         let stop = move || is_closed.load(std::sync::atomic::Ordering::Acquire);
         let watched = connection.progress_handler(OPS_PER_LOOK, Some(stop));
         watched.map_err(|error| SqliteStoreError::from(error).into_error(self.file()))?;
-        let mut scrub =
-            Scrub { store: self, busy_percent: busy_percent.clamp(1, 100), began: Instant::now(), report: Default::default() };
+        let mut scrub = Scrub {
+            store: self,
+            busy_percent: busy_percent.clamp(1, 100),
+            began: Instant::now(),
+            report: Default::default(),
+        };
         scrub.run(&mut connection);
         scrub.report.is_complete = !self.is_closing();
         Ok(scrub.report)

@@ -9,8 +9,8 @@ use crate::error::SqliteResult;
 use crate::logs::{LOG_COLUMNS, LOG_TOTAL_COLUMNS, log_row, log_totals};
 use crate::rows::{
     BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RECORD_COLUMNS, RUN_COLUMNS,
-    SNAPSHOT_COLUMNS, WAIT_COLUMNS, blob_body, check, iteration_row, journal_head_row, journal_row, open_wait, plan_row,
-    record_row, run_row, snapshot_row, stored_message,
+    SNAPSHOT_COLUMNS, WAIT_COLUMNS, blob_body, check, iteration_row, journal_head_row, journal_row, open_wait,
+    plan_row, record_row, run_row, snapshot_row, stored_message,
 };
 use crate::stored_run::StoredRun;
 use crate::transaction::newest_link;

@@ -117,8 +117,7 @@ impl LogHeader {
     pub(crate) fn accept(&mut self, frame: &[u8]) -> bool {
         let sums = add(self.sums, &frame[..8], self.big_endian);
         let sums = add(sums, &frame[FRAME_HEADER_BYTES..], self.big_endian);
-        let is_next =
-            self.has_salts(frame) && number(frame, 0) != 0 && sums == (number(frame, 16), number(frame, 20));
+        let is_next = self.has_salts(frame) && number(frame, 0) != 0 && sums == (number(frame, 16), number(frame, 20));
         if is_next {
             self.sums = sums;
         }
@@ -163,7 +162,9 @@ pub(crate) fn find_flipped_bit(path: &Path, broken_at: Option<u64>) -> io::Resul
         return Ok(None);
     }
     let Some(mut sums) = LogHeader::parse(&header) else {
-        return Ok(flip_until(&mut header, |header| LogHeader::parse(header).is_some()).map(|(at, bit)| (at as u64, bit)));
+        return Ok(
+            flip_until(&mut header, |header| LogHeader::parse(header).is_some()).map(|(at, bit)| (at as u64, bit))
+        );
     };
     let Some(broken_at) = broken_at else { return Ok(None) };
     let mut frame = vec![0; FRAME_HEADER_BYTES + sums.page_bytes];

@@ -40,7 +40,9 @@ fn fill(store: &SqliteStore) {
     owner.beat(Timestamp(77)).expect("written");
     let ended = StatusChange { status: RunStatus::Succeeded, at: Timestamp(50), result: Some(vec![3; 90]) };
     for number in [2, 3] {
-        store.append(vec![RunBatch { status: Some(ended.clone()), ..tick(&name(number), 8, vec![1]) }]).expect("append");
+        store
+            .append(vec![RunBatch { status: Some(ended.clone()), ..tick(&name(number), 8, vec![1]) }])
+            .expect("append");
     }
     store.remove(&name(3), Timestamp(99)).expect("removed");
 }
@@ -85,12 +87,8 @@ fn fill_run(store: &SqliteStore, run: &str, number: u64) {
         };
         store.append(vec![batch]).expect("append");
     }
-    let message = windlass_store::InboxRow {
-        run: run.into(),
-        request_id: "signal".into(),
-        body: vec![6; 60],
-        at: Timestamp(12),
-    };
+    let message =
+        windlass_store::InboxRow { run: run.into(), request_id: "signal".into(), body: vec![6; 60], at: Timestamp(12) };
     store.inbox_put(&message).expect("put");
 }
 
@@ -170,7 +168,8 @@ fn every_flipped_bit_is_detected_or_harmless() {
         read_all(&store).expect("everything is readable")
     };
     let mut numbers = Numbers(20_261_118);
-    let names: Vec<&PathBuf> = store.files.iter().filter(|(_, bytes)| !bytes.is_empty()).map(|(name, _)| name).collect();
+    let names: Vec<&PathBuf> =
+        store.files.iter().filter(|(_, bytes)| !bytes.is_empty()).map(|(name, _)| name).collect();
     assert!(names.len() >= 4, "database, log, head record and a heartbeat: {names:?}");
     let mut counts: BTreeMap<(String, Outcome), usize> = BTreeMap::new();
     for _ in 0..flips() {

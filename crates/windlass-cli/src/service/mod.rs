@@ -30,8 +30,8 @@ use crate::failure::{CliExit, CliFailure, codes};
 use crate::host::Interrupts;
 use crate::{host, out, stores};
 use lock::StoreLock;
-use store_watch::StoreWatch;
 pub(crate) use lock::{ServerCommand, last_server_command, serving_address};
+use store_watch::StoreWatch;
 pub(crate) use traces::engine_spans;
 
 /// A server evicts a waiting run soon: it has many of them.
