@@ -159,10 +159,10 @@ impl Mismatch {
         let message = match self {
             Mismatch::NoHead => format!(
                 "{file} has no head record (windlass.head): it was copied without it, or the record was removed. \
-                 Whether commits are missing cannot be told."
+                 It is unknown whether commits are missing."
             ),
             Mismatch::DamagedHead => format!(
-                "The head record of {file} (windlass.head) is damaged. Whether commits are missing cannot be told."
+                "The head record of {file} (windlass.head) is damaged. It is unknown whether commits are missing."
             ),
             Mismatch::DamagedChain => {
                 format!("{file} is damaged: its page that names the last commit (table chain) cannot be read.")

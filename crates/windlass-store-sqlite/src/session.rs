@@ -108,7 +108,7 @@ impl HeadKeeper {
         }
     }
 
-    /// Ends the thread. What was noted is left to whoever closes the store.
+    /// Ends the thread. What was noted is written when the store is closed.
     pub(crate) fn end(&self) {
         self.shared.lock().has_ended = true;
         self.shared.changed.notify_one();
