@@ -350,6 +350,7 @@ mod tests {
             assert_eq!(error.kind, StoreErrorKind::Stopped);
             assert!(error.message.contains("the disk has failed"), "it names the first error: {error}");
         }
+        assert_eq!(store.check().expect_err("the server ends").kind, StoreErrorKind::Io);
         std::fs::remove_dir_all(directory).expect("removed");
     }
 }
