@@ -51,7 +51,9 @@ fn stored_rows(place: &TestDir) -> Vec<String> {
 }
 
 fn stamp(place: &TestDir, format: u32) {
-    open_database(place).execute("UPDATE runs SET format = ?1", [format]).expect("stamped");
+    let database = open_database(place);
+    database.execute("UPDATE runs SET format = ?1", [format]).expect("stamped");
+    windlass_store_sqlite::reseal_runs(&database).expect("resealed");
 }
 
 /// Starts a server that finds the run, logs the reason once, and is killed.
@@ -139,7 +141,9 @@ fn a_run_of_a_plan_with_newer_semantics_is_not_quarantined() {
     store.put_plan(&PlanRow { hash: theirs, ..plan }).expect("kept");
     drop(store);
     let point_at = |plan: BlobHash| {
-        open_database(&place).execute("UPDATE runs SET plan = ?1", [plan.0]).expect("pointed at");
+        let database = open_database(&place);
+        database.execute("UPDATE runs SET plan = ?1", [plan.0]).expect("pointed at");
+        windlass_store_sqlite::reseal_runs(&database).expect("resealed");
     };
     point_at(theirs);
     let before = stored_rows(&place);
@@ -163,16 +167,16 @@ fn a_store_of_a_newer_program_is_rejected_and_unchanged() {
     let version = |version: u32| {
         open_database(&place).pragma_update(None, "user_version", version).expect("stamped");
     };
-    version(4);
+    version(5);
     let before = stored_rows(&place);
     for words in
         [&["list"][..], &["status", "r"], &["run", "flow.json"], &["doctor"], &["serve", "--bind", "127.0.0.1:0"]]
     {
         let done = place.windlass(words);
         assert_ne!(done.code, Some(0), "{words:?}");
-        done.has("needs a newer version of windlass: the store ").has("was written with store format 4").has(HINT);
+        done.has("needs a newer version of windlass: the store ").has("was written with store format 5").has(HINT);
     }
     assert_eq!(stored_rows(&place), before);
-    version(3);
+    version(4);
     place.windlass(&["status", "r"]).exits(0).has("succeeded");
 }
