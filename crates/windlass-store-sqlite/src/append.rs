@@ -1,27 +1,28 @@
 //! One run's part of a transaction: first every check that can refuse it, then the writes.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 use windlass_store::{
-    BatchVerdict, InboxRow, IterationRow, IterationTrim, JournalRecord, JournalRow, NewRun, NewSnapshot, RUN_FORMAT,
-    RunBatch, RunStatus, StatusChange, WaitRow,
+    BatchVerdict, InboxRow, IterationRow, IterationTrim, JournalRecord, NewRun, NewSnapshot, RUN_FORMAT, RunBatch,
+    RunStatus, StatusChange, WaitRow,
 };
 use windlass_value::BlobHash;
 
 use crate::error::SqliteResult;
 use crate::logs::append_lines;
 use crate::rows::{
-    RELEASE, blob_checksum, inbox_checksum, iteration_checksum, journal_checksum, options_checksum, result_checksum,
-    snapshot_checksum, wait_checksum,
+    RELEASE, blob_checksum, inbox_checksum, iteration_checksum, journal_checksum, known_status, options_checksum,
+    result_checksum, snapshot_checksum, wait_checksum,
 };
 
-pub(crate) fn append(transaction: &Transaction<'_>, batch: RunBatch) -> SqliteResult<BatchVerdict> {
-    let (number, is_new) = match check_batch(transaction, &batch)? {
+pub(crate) fn append(transaction: &Transaction<'_>, batch: &RunBatch) -> SqliteResult<BatchVerdict> {
+    let (number, is_new) = match check_batch(transaction, batch)? {
         BatchCheck::Refused(verdict) => return Ok(verdict),
         BatchCheck::Existing(number) => (number, false),
-        BatchCheck::New(new) => (create(transaction, &batch, new)?, true),
+        BatchCheck::New(new) => (create(transaction, batch, new)?, true),
     };
     write(RunWriter { transaction, number, is_new }, batch)?;
     Ok(BatchVerdict::Committed)
@@ -57,8 +58,11 @@ fn check_batch<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> Sqlite
 }
 
 fn find(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<(i64, u64)>> {
-    let mut select = transaction.prepare_cached("SELECT number, owner_epoch FROM runs WHERE id = ?1")?;
-    Ok(select.query_row([run], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+    let mut select = transaction.prepare_cached("SELECT number, owner_epoch, status FROM runs WHERE id = ?1")?;
+    let found = select.query_row([run], |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?))).optional()?;
+    let Some((number, owner_epoch, status)) = found else { return Ok(None) };
+    known_status(&status, number, Path::new(transaction.path().unwrap_or_default()))?;
+    Ok(Some((number, owner_epoch)))
 }
 
 fn head(transaction: &Transaction<'_>, number: i64) -> SqliteResult<u64> {
@@ -135,8 +139,8 @@ struct RunWriter<'t> {
     is_new: bool,
 }
 
-fn write(writer: RunWriter<'_>, batch: RunBatch) -> SqliteResult<()> {
-    if let Some(record) = batch.record {
+fn write(writer: RunWriter<'_>, batch: &RunBatch) -> SqliteResult<()> {
+    if let Some(record) = &batch.record {
         writer.record(batch.expected_ticks, record)?;
     }
     if let Some(snapshot) = &batch.snapshot {
@@ -169,15 +173,15 @@ fn write(writer: RunWriter<'_>, batch: RunBatch) -> SqliteResult<()> {
 }
 
 impl RunWriter<'_> {
-    fn record(self, first_tick: u64, record: JournalRecord) -> SqliteResult<()> {
+    fn record(self, first_tick: u64, record: &JournalRecord) -> SqliteResult<()> {
         let JournalRecord { ticks, first_event, events, body } = record;
-        let row = JournalRow { first_tick, ticks, first_event, events, body };
+        let numbers = [first_tick, (*ticks).into(), *first_event, (*events).into()];
         let mut insert = self.transaction.prepare_cached(
             "INSERT INTO journal (run, first_tick, ticks, first_event, events, checksum, body)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?;
-        let checksum = journal_checksum(self.number, &row);
-        insert.execute(params![self.number, first_tick, ticks, first_event, events, checksum, row.body])?;
+        let checksum = journal_checksum(self.number, numbers, body);
+        insert.execute(params![self.number, first_tick, ticks, first_event, events, checksum, body])?;
         Ok(())
     }
 

@@ -24,14 +24,16 @@ const MAX_BYTES_PER_SWEEP: u64 = 16 * 1024 * 1024;
 /// top.
 const MAX_WRITE_TIME: Duration = Duration::from_millis(25);
 
-/// SQL for a run, `?1`, and all its descendants, parents first.
+/// SQL for a run, `?1`, and all its descendants, parents first. A run is created after its parent, so that rows that
+/// form a circle end.
 macro_rules! tree {
     ($root:literal) => {
         concat!(
             "WITH RECURSIVE tree(number, id) AS (
                  SELECT one.number, one.id FROM runs AS one WHERE one.number = ",
             $root,
-            " UNION ALL SELECT one.number, one.id FROM runs AS one JOIN tree ON one.parent = tree.id) "
+            " UNION ALL SELECT one.number, one.id FROM runs AS one JOIN tree
+                  ON one.parent = tree.id AND one.number > tree.number) "
         )
     };
 }
@@ -55,7 +57,7 @@ macro_rules! is_needed {
 
 const ROOTS: &str = concat!(
     "SELECT top.number, top.id FROM runs AS top
-     WHERE top.number > ?2 AND NOT EXISTS (SELECT 1 FROM runs AS above WHERE above.id = top.parent)
+     WHERE top.number > ?2 AND NOT EXISTS (SELECT 1 FROM runs AS above WHERE above.id = top.parent AND above.number < top.number)
          AND NOT ",
     is_needed!("top.number", "?1", "?4"),
     " ORDER BY top.number LIMIT ?3"
@@ -63,7 +65,7 @@ const ROOTS: &str = concat!(
 
 const IS_REMOVABLE: &str = concat!(
     "SELECT top.number FROM runs AS top
-     WHERE top.id = ?1 AND NOT EXISTS (SELECT 1 FROM runs AS above WHERE above.id = top.parent)
+     WHERE top.id = ?1 AND NOT EXISTS (SELECT 1 FROM runs AS above WHERE above.id = top.parent AND above.number < top.number)
          AND NOT ",
     is_needed!("top.number", "?2", "?3")
 );
@@ -152,7 +154,7 @@ fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mu
 }
 
 /// Removes a run from every listing. Returns the number of deleted rows.
-fn detach_run(transaction: &Transaction<'_>, number: i64, id: &str) -> SqliteResult<usize> {
+pub(crate) fn detach_run(transaction: &Transaction<'_>, number: i64, id: &str) -> SqliteResult<usize> {
     let mut rows = transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM log_totals WHERE run = ?1")?.execute([number])?;

@@ -4,6 +4,7 @@
 
 mod append;
 mod clean;
+mod damage;
 mod error;
 mod logs;
 mod open;
@@ -17,11 +18,12 @@ mod verify;
 mod write;
 mod write_lock;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use windlass_store::{Owner, StoreError, StoreErrorKind, StoreOwners};
+use windlass_store::{DamagedRowId, Owner, StoreError, StoreErrorKind, StoreOwners};
 use windlass_value::Timestamp;
 
 use crate::error::SqliteResult;
@@ -42,6 +44,8 @@ pub struct SqliteStore {
     /// Used only for the change mark, because SQLite's `data_version` is specific to a connection.
     watcher: Mutex<Option<Connection>>,
     stopped: OnceLock<StoreError>,
+    /// The damaged rows that reads have met.
+    damaged: Mutex<BTreeSet<DamagedRowId>>,
 }
 
 /// The settings of the write connection.
@@ -68,6 +72,7 @@ impl SqliteStore {
             writer: FairLock::new(directory, options.lock_timeout, connection),
             readers: Mutex::default(),
             watcher: Mutex::default(),
+            damaged: Mutex::default(),
             stopped: OnceLock::new(),
             file,
             owners,

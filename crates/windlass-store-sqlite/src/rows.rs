@@ -7,7 +7,7 @@ use rusqlite::Row;
 use windlass_store::backend::{checksum, damaged_blob_message, record_checksum};
 use windlass_store::{
     InboxRow, IterationOutcome, IterationRow, JournalRow, OpenWait, PlanRow, RecordRow, RunLabels, RunRow, RunStatus,
-    SnapshotRow, WaitRow,
+    SnapshotRow, StoreError, WaitRow,
 };
 use windlass_value::{BlobHash, Timestamp, Value};
 
@@ -53,8 +53,7 @@ pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> SqliteResult<RunRow> {
     if (options_sum, result_sum) != expected {
         return Err(damaged_row("runs", number, file).into());
     }
-    let word: String = row.get(5)?;
-    let unknown = || damaged(format!("Table runs, row {number} has the unknown status {word:?}."), file);
+    let status = known_status(&row.get::<_, String>(5)?, number, file)?;
     Ok(RunRow {
         number,
         run: id,
@@ -62,7 +61,7 @@ pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> SqliteResult<RunRow> {
         plan: BlobHash(row.get(2)?),
         definition: row.get(3)?,
         dialect: row.get(4)?,
-        status: RunStatus::parse(&word).ok_or_else(unknown)?,
+        status,
         owner: row.get(6)?,
         owner_epoch: row.get(7)?,
         created_at: Timestamp(row.get(8)?),
@@ -76,6 +75,27 @@ pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> SqliteResult<RunRow> {
         previous_owner: row.get(18)?,
         labels: run_labels(row.get(19)?, number, file)?,
     })
+}
+
+/// Parses the status of a run.
+pub(crate) fn known_status(word: &str, number: i64, file: &Path) -> Result<RunStatus, StoreError> {
+    let unknown = || damaged(format!("Table runs, row {number} is damaged: its status {word:?} is unknown."), file);
+    RunStatus::parse(word).ok_or_else(unknown)
+}
+
+/// Returns the number of a row of `RUN_COLUMNS`, whatever the rest of it is.
+pub(crate) fn run_row_number(row: &Row<'_>) -> rusqlite::Result<i64> {
+    row.get(0)
+}
+
+/// Returns the number of a row of `RECORD_COLUMNS`, whatever the rest of it is.
+pub(crate) fn record_row_number(row: &Row<'_>) -> rusqlite::Result<i64> {
+    row.get(5)
+}
+
+/// Returns the number of a row of `WAIT_COLUMNS`, whatever the rest of it is.
+pub(crate) fn wait_row_number(row: &Row<'_>) -> rusqlite::Result<i64> {
+    row.get(9)
 }
 
 /// Decodes the labels of a run, which a query returns as a JSON object of texts, or null for a run without labels.
@@ -95,7 +115,8 @@ pub(crate) fn journal_row(row: &Row<'_>, file: &Path) -> SqliteResult<JournalRow
         events: row.get(4)?,
         body: row.get(6)?,
     };
-    check(row, 5, journal_checksum(run, &found), "journal", file)?;
+    let numbers = [found.first_tick, found.ticks.into(), found.first_event, found.events.into()];
+    check(row, 5, journal_checksum(run, numbers, &found.body), "journal", file)?;
     Ok(found)
 }
 
@@ -187,9 +208,10 @@ pub(crate) fn result_checksum(id: &str, result: &[u8]) -> u32 {
     checksum(&[], &[id.as_bytes(), result])
 }
 
-pub(crate) fn journal_checksum(run: i64, row: &JournalRow) -> u32 {
-    let numbers = [run.unsigned_abs(), row.first_tick, row.ticks.into(), row.first_event, row.events.into()];
-    checksum(&numbers, &[&row.body])
+/// Computes the checksum of a journal row. `numbers` are its first tick, ticks, first event and events.
+pub(crate) fn journal_checksum(run: i64, numbers: [u64; 4], body: &[u8]) -> u32 {
+    let [first_tick, ticks, first_event, events] = numbers;
+    checksum(&[run.unsigned_abs(), first_tick, ticks, first_event, events], &[body])
 }
 
 pub(crate) fn snapshot_checksum(run: i64, tick: u64, event: u64, state_hash: &[u8; 32], body: &[u8]) -> u32 {

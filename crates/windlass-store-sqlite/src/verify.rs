@@ -3,37 +3,40 @@
 use std::path::Path;
 
 use rusqlite::{Row, Transaction};
-use windlass_store::JournalRow;
 use windlass_store::backend::JournalCheck;
+use windlass_store::{DamagedRowId, JournalRow};
 
+use crate::damage::{RECORD_ROWS, RUN_ROWS, RowKind, WAIT_ROWS};
 use crate::error::{SqliteResult, SqliteStoreError};
 use crate::rows::{
     BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RECORD_COLUMNS, RUN_COLUMNS,
-    SNAPSHOT_COLUMNS, WAIT_COLUMNS, blob_body, inbox_row, iteration_row, journal_row, open_wait, plan_row, record_row,
-    run_row, snapshot_row,
+    SNAPSHOT_COLUMNS, WAIT_COLUMNS, blob_body, inbox_row, iteration_row, journal_row, plan_row, snapshot_row,
 };
 
 /// Runs all checks. Damage that stops one check is a finding like any other, and the next check runs.
-pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> Vec<String> {
-    let mut check = StoreCheck { transaction, file, findings: Vec::new() };
+/// Also returns the damaged rows that are isolated.
+pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> (Vec<String>, Vec<DamagedRowId>) {
+    let mut check = StoreCheck { transaction, file, findings: Vec::new(), damaged: Vec::new() };
     check.pages();
-    check.table("SELECT", RUN_COLUMNS, "FROM runs", |row, file| run_row(row, file).map(drop));
+    check.isolated(RUN_COLUMNS, "FROM runs", &RUN_ROWS);
     check.table("SELECT", SNAPSHOT_COLUMNS, "FROM snapshots", |row, file| snapshot_row(row, file).map(drop));
     check.table("SELECT", PLAN_COLUMNS, "FROM plans", |row, file| plan_row(row, file).map(drop));
     check.table("SELECT", BLOB_COLUMNS, "FROM blobs", |row, file| blob_body(row, file).map(drop));
     check.table("SELECT", ITERATION_COLUMNS, "FROM iterations", |row, file| iteration_row(row, file).map(drop));
     check.table("SELECT", INBOX_COLUMNS, "FROM inbox", |row, file| inbox_row(row, file).map(drop));
     let waits = "FROM waits JOIN runs ON runs.number = waits.run";
-    check.table("SELECT", WAIT_COLUMNS, waits, |row, file| open_wait(row, file).map(drop));
-    check.table("SELECT", RECORD_COLUMNS, "FROM records", |row, file| record_row(row, file).map(drop));
+    check.isolated(WAIT_COLUMNS, waits, &WAIT_ROWS);
+    check.isolated(RECORD_COLUMNS, "FROM records", &RECORD_ROWS);
+    check.parents();
     check.journals();
-    check.findings
+    (check.findings, check.damaged)
 }
 
 struct StoreCheck<'t> {
     transaction: &'t Transaction<'t>,
     file: &'t Path,
     findings: Vec<String>,
+    damaged: Vec<DamagedRowId>,
 }
 
 impl StoreCheck<'_> {
@@ -58,6 +61,29 @@ impl StoreCheck<'_> {
         let outcome = self.rows(&sql, &mut |check, row| {
             let outcome = decode(row, check.file);
             check.report(outcome);
+            Ok(())
+        });
+        self.report(outcome);
+    }
+
+    /// Checks a table whose damaged rows are isolated.
+    fn isolated<T>(&mut self, columns: &str, from: &str, kind: &RowKind<T>) {
+        let outcome = self.rows(&format!("SELECT {columns} {from}"), &mut |check, row| {
+            if check.report(kind.decode(row, check.file)).is_none() {
+                check.damaged.push(kind.id(row)?);
+            }
+            Ok(())
+        });
+        self.report(outcome);
+    }
+
+    /// Checks that every run is newer than its parent: rows that do not form a tree break that somewhere.
+    fn parents(&mut self) {
+        let sql = "SELECT child.id, above.id FROM runs AS child JOIN runs AS above ON above.id = child.parent
+                   WHERE child.parent IS NOT NULL AND above.number >= child.number";
+        let outcome = self.rows(sql, &mut |check, row| {
+            let (run, parent): (String, String) = (row.get(0)?, row.get(1)?);
+            check.findings.push(format!("Run {run}: its parent {parent} is not older than the run."));
             Ok(())
         });
         self.report(outcome);

@@ -1,21 +1,26 @@
 //! The write operations.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Transaction, params};
 use windlass_store::{
-    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, PlanRow, RUN_FORMAT, RunBatch, RunStatus, StoreError,
+    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, PlanRow, RUN_FORMAT, RunBatch, StoreError, StoreErrorKind,
     StoreWrite, check_run_format,
 };
 
 use crate::append::{append, consume, put_message};
 use crate::error::SqliteResult;
-use crate::rows::{RELEASE, TICKS, plan_checksum};
+use crate::rows::{RELEASE, TICKS, known_status, plan_checksum};
 use crate::{SqliteStore, owners};
 
 impl StoreWrite for SqliteStore {
     fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError> {
-        self.write(|transaction| batches.into_iter().map(|batch| append(transaction, batch)).collect())
+        let all = self.write(|transaction| batches.iter().map(|batch| append(transaction, batch)).collect());
+        match all {
+            Err(error) if error.kind == StoreErrorKind::Damaged => self.append_intact(&batches),
+            all => all,
+        }
     }
 
     fn put_plan(&self, plan: &PlanRow) -> Result<(), StoreError> {
@@ -29,11 +34,24 @@ impl StoreWrite for SqliteStore {
     }
 
     fn claim(&self, run: &str, owner: &str) -> Result<ClaimResult, StoreError> {
-        self.write(|transaction| self.claim_in(transaction, run, owner))
+        match self.claim_all(&[run.into()], owner)?.pop() {
+            Some(claim) => Ok(claim),
+            None => Ok(ClaimResult::NoSuchRun),
+        }
     }
 
     fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<ClaimResult>, StoreError> {
-        self.write(|transaction| runs.iter().map(|run| self.claim_in(transaction, run, owner)).collect())
+        self.write(|transaction| {
+            let claim = |run: &Arc<str>| {
+                self.claim_in(transaction, run, owner).or_else(|trouble| match trouble.into_error(self.file()) {
+                    error if error.kind == StoreErrorKind::Damaged => {
+                        Ok(ClaimResult::Damaged { reason: error.message })
+                    }
+                    error => Err(error.into()),
+                })
+            };
+            runs.iter().map(claim).collect()
+        })
     }
 
     fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError> {
@@ -75,6 +93,26 @@ impl StoreWrite for SqliteStore {
 }
 
 impl SqliteStore {
+    /// Appends the batches that damage does not prevent. The others get the verdict `Damaged`.
+    ///
+    /// Each batch is tried alone and rolled back, so that all intact ones still commit together or not at all.
+    fn append_intact(&self, batches: &[RunBatch]) -> Result<Vec<BatchVerdict>, StoreError> {
+        let mut intact = Vec::with_capacity(batches.len());
+        for batch in batches {
+            let tried = self.write_if(|transaction| append(transaction, batch).map(|_| false));
+            match tried {
+                Err(error) if error.kind == StoreErrorKind::Damaged => intact.push(false),
+                tried => intact.push(tried.map(|_| true)?),
+            }
+        }
+        self.write(|transaction| {
+            let tried = batches.iter().zip(intact);
+            tried
+                .map(|(batch, intact)| if intact { append(transaction, batch) } else { Ok(BatchVerdict::Damaged) })
+                .collect()
+        })
+    }
+
     fn claim_in(&self, transaction: &Transaction<'_>, run: &str, owner: &str) -> SqliteResult<ClaimResult> {
         let Some(standing) = RunHead::read(transaction, run)? else { return Ok(ClaimResult::NoSuchRun) };
         if standing.format > RUN_FORMAT {
@@ -118,17 +156,11 @@ impl RunHead {
     fn read(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<RunHead>> {
         let mut select =
             transaction.prepare_cached("SELECT number, owner, owner_epoch, status, format FROM runs WHERE id = ?1")?;
-        let found = select.query_row([run], |row| {
-            let status: String = row.get(3)?;
-            let ended = RunStatus::parse(&status).is_some_and(RunStatus::is_final);
-            Ok(RunHead {
-                number: row.get(0)?,
-                owner: row.get(1)?,
-                owner_epoch: row.get(2)?,
-                format: row.get(4)?,
-                ended,
-            })
-        });
-        Ok(found.optional()?)
+        let mut rows = select.query([run])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let number = row.get(0)?;
+        let file = Path::new(transaction.path().unwrap_or_default());
+        let ended = known_status(&row.get::<_, String>(3)?, number, file)?.is_final();
+        Ok(Some(RunHead { number, owner: row.get(1)?, owner_epoch: row.get(2)?, format: row.get(4)?, ended }))
     }
 }
