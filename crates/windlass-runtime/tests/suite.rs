@@ -8,6 +8,7 @@ mod concurrent_starts;
 mod continued_operations;
 mod control_loop;
 mod crash_every_commit;
+mod damage;
 mod definitions;
 mod engine;
 mod events;

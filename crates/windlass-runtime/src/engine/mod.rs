@@ -1,5 +1,6 @@
 //! The engine: starts, reloads and wakes runs, and notifies the callers that wait for them.
 
+mod damage;
 mod events;
 mod forks;
 mod handle;
@@ -31,6 +32,7 @@ use windlass_core::{Limits, ProcessLimits, Program};
 use windlass_store::{CommitHook, GroupWriter, PlanRow, RunStatus, Store, WriterLimits};
 use windlass_value::{BlobHash, Language};
 
+pub(crate) use damage::damaged_row_error;
 pub(crate) use events::EventFeed;
 pub use events::EventReader;
 pub use forks::{RestartOrigin, RestartRequest};
@@ -175,6 +177,8 @@ pub(crate) struct EngineInner {
     close_announced: watch::Sender<bool>,
     decorators: Option<DecoratorFactory>,
     recovery: Mutex<RecoveryProgress>,
+    /// The damaged rows found by the last scan.
+    damaged: Mutex<BTreeSet<windlass_store::DamagedRowId>>,
     pub counts: stats::EngineCounters,
     /// Writes the log lines of tasks.
     pub logs: Arc<LogWriter>,
@@ -292,6 +296,7 @@ impl RuntimeEngine {
             close_announced: watch::channel(false).0,
             decorators: options.decorators,
             recovery: Mutex::new(RecoveryProgress { in_progress: options.adopt, ..RecoveryProgress::default() }),
+            damaged: Mutex::default(),
             counts: stats::EngineCounters::default(),
         });
         tokio::spawn(wake::watch(Arc::downgrade(&inner)));

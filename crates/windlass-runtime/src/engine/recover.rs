@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
-use windlass_store::{ClaimResult, RecordChange, RunFilter, RunRow, RunStatus};
+use windlass_store::{ClaimResult, RecordChange, RunFilter, RunRow, RunStatus, StoreErrorKind};
 
 use super::{EngineInner, RunEnd, RuntimeEngine};
 use crate::clock::real_now;
@@ -135,6 +135,8 @@ impl EngineInner {
         // Runs that became due while no process was running have waited longest.
         self.wake_due().await;
         let orphans = self.blocking(EngineInner::orphans).await?;
+        // After the scan, which has read the rows of all running runs.
+        self.look_for_damage().await;
         let (suspects, orphans): (Vec<Orphan>, Vec<Orphan>) =
             orphans.into_iter().partition(|orphan| orphan.crash_record.times > SUSPECT_AFTER);
         let first = self.recovery().in_progress;
@@ -253,7 +255,11 @@ impl EngineInner {
             return Ok(false);
         }
         // It may have ended or been released since it was listed, and if it was reloaded by now it is in memory.
-        let row = self.store.run(run)?;
+        let row = match self.store.run(run) {
+            // Its damage keeps it where it is, and no other run.
+            Err(error) if error.kind == StoreErrorKind::Damaged => return Ok(false),
+            row => row?,
+        };
         let ours = |row: RunRow| row.status == RunStatus::Running && row.owner.as_ref() == Some(self.owner.name());
         Ok(row.is_some_and(ours) && nowhere())
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use windlass_core::{Program, State, TickKind};
-use windlass_store::{ClaimResult, RunRow, RunStatus, check_run_format};
+use windlass_store::{ClaimResult, RunRow, RunStatus, StoreError, StoreErrorKind, check_run_format};
 use windlass_value::BlobHash;
 
 use super::{EngineInner, RunEnd, RunHandle, RunOptions, RunRequest, RuntimeEngine, new_run_id, quarantine, residents};
@@ -157,6 +157,7 @@ impl EngineInner {
             ClaimResult::NoSuchRun => return Err(RuntimeError::NoSuchRun(run.to_string())),
             ClaimResult::Ended => return self.publish_stored_end(run),
             ClaimResult::NeedsNewer { format } => return Ok(check_run_format(run, format)?),
+            ClaimResult::Damaged { reason } => return Err(StoreError::new(StoreErrorKind::Damaged, reason).into()),
         };
         let ReplayedRun { program, image, options: how, reused, lived } = self.load(run, owner_epoch).await?;
         let mut first = vec![match self.was_idle_since_eviction(run, owner_epoch, &image.state) {
