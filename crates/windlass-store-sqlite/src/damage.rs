@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
 use windlass_store::{
-    DamagedRow, DamagedRowId, DamagedTable, RUN_FORMAT, RunLabels, RunRow, RunStatus, StoreDamage, StoreError,
+    DamagedRowId, DamagedTable, IsolatedRow, RUN_FORMAT, RunLabels, RunRow, RunStatus, StoreDamage, StoreError,
     StoreErrorKind,
 };
 use windlass_value::{BlobHash, Timestamp};
@@ -13,9 +13,11 @@ use windlass_value::{BlobHash, Timestamp};
 use crate::clean::detach_run;
 use crate::error::{SqliteResult, SqliteStoreError, damaged};
 use crate::rows::{
-    RECORD_COLUMNS, RUN_COLUMNS, WAIT_COLUMNS, open_wait, record_row, record_row_number, run_row, run_row_number,
+    RECORD_COLUMNS, RUN_COLUMNS, WAIT_COLUMNS, first_column, open_wait, record_row, run_row, ticks_as_read,
     wait_row_number,
 };
+use crate::stored_run::STORED_RUN_COLUMNS;
+use crate::transaction::WriteTransaction;
 use crate::{SqliteStore, locked};
 
 /// Maximum number of damaged rows that are listed. A store with more of them is damaged as a whole.
@@ -99,14 +101,14 @@ impl SqliteStore {
 }
 
 impl StoreDamage for SqliteStore {
-    fn damage(&self) -> Result<Vec<DamagedRow>, StoreError> {
+    fn damage(&self) -> Result<Vec<IsolatedRow>, StoreError> {
         let known = locked(&self.damaged).clone();
         let found = self.read(|transaction| {
             let mut rows: BTreeSet<DamagedRowId> = known.clone();
             rows.extend(with_unknown_status(transaction)?);
             rows.into_iter().filter_map(|row| look_at(transaction, row, self.file()).transpose()).collect()
         });
-        let found: Vec<DamagedRow> = found?;
+        let found: Vec<IsolatedRow> = found?;
         // Rows that were found meanwhile stay.
         let listed = |row: &DamagedRowId| found.iter().any(|damaged| damaged.id == *row);
         locked(&self.damaged).retain(|row| !known.contains(row) || listed(row));
@@ -141,7 +143,7 @@ fn with_unknown_status(transaction: &Transaction<'_>) -> SqliteResult<Vec<Damage
 }
 
 /// Reads a row again; `None` if it is gone or intact.
-fn look_at(transaction: &Transaction<'_>, id: DamagedRowId, file: &Path) -> SqliteResult<Option<DamagedRow>> {
+fn look_at(transaction: &Transaction<'_>, id: DamagedRowId, file: &Path) -> SqliteResult<Option<IsolatedRow>> {
     let number = id.number;
     let damaged = match id.table {
         DamagedTable::Runs => {
@@ -150,19 +152,19 @@ fn look_at(transaction: &Transaction<'_>, id: DamagedRowId, file: &Path) -> Sqli
         }
         DamagedTable::Records => {
             let sql = format!("SELECT {RECORD_COLUMNS} FROM records WHERE revision = ?1");
-            let name = |row: &Row<'_>| text(row, 0).zip(text(row, 1)).map(|(kind, key)| format!("{kind} {key}"));
+            let name = |row: &Row<'_>| text(row, 1).zip(text(row, 2)).map(|(kind, key)| format!("{kind} {key}"));
             inspect(transaction, &sql, number, &RECORD_ROWS, |row| (name(row), None), file)
         }
         DamagedTable::Waits => {
             let sql =
                 format!("SELECT {WAIT_COLUMNS} FROM waits JOIN runs ON runs.number = waits.run WHERE position = ?1");
-            inspect(transaction, &sql, number, &WAIT_ROWS, |row| (text(row, 1), None), file)
+            inspect(transaction, &sql, number, &WAIT_ROWS, |row| (text(row, 8), None), file)
         }
     };
     let Some((reason, name, run)) = damaged? else { return Ok(None) };
     // Keys of records may contain the byte 0, which separates their parts.
     let name = name.map(|name| name.replace('\0', " "));
-    Ok(Some(DamagedRow { id, name, reason, run }))
+    Ok(Some(IsolatedRow { id, name, reason, run }))
 }
 
 type Readable = (Option<String>, Option<Box<RunRow>>);
@@ -208,21 +210,21 @@ fn readable_run(row: &Row<'_>) -> RunRow {
         format: RUN_FORMAT,
         number: row.get(0).unwrap_or_default(),
         run: words(1).into(),
-        execution_id: row.get(20).unwrap_or_default(),
-        plan: BlobHash(row.get(2).unwrap_or_default()),
-        definition: words(3),
-        dialect: words(4),
+        execution_id: row.get(2).unwrap_or_default(),
+        plan: BlobHash(row.get(3).unwrap_or_default()),
+        definition: words(4),
+        dialect: words(5),
         status: RunStatus::Quarantined,
         owner: None,
         owner_epoch: 0,
         previous_owner: None,
-        created_at: time(8),
-        changed_at: time(9),
+        created_at: time(12),
+        changed_at: time(13),
         timer: None,
-        parent: text(row, 11).map(Into::into),
+        parent: text(row, 15).map(Into::into),
         options: Vec::new(),
         result: None,
-        ticks: row.get(16).unwrap_or_default(),
+        ticks: row.get(STORED_RUN_COLUMNS + 2).map_or(0, ticks_as_read),
         labels: RunLabels::new(),
     }
 }
@@ -232,7 +234,7 @@ fn is_quarantined(transaction: &Transaction<'_>, number: i64) -> SqliteResult<bo
     Ok(select.exists(params![number, RunStatus::Quarantined.as_str()])?)
 }
 
-fn remove(transaction: &Transaction<'_>, row: DamagedRowId) -> SqliteResult<()> {
+fn remove(transaction: &WriteTransaction<'_>, row: DamagedRowId) -> SqliteResult<()> {
     let delete = match row.table {
         DamagedTable::Runs => {
             // An unreadable id has no messages that could be found.
@@ -249,10 +251,10 @@ fn remove(transaction: &Transaction<'_>, row: DamagedRowId) -> SqliteResult<()> 
 
 /// Rows of runs.
 pub(crate) const RUN_ROWS: RowKind<RunRow> =
-    RowKind { table: DamagedTable::Runs, columns: run_row, number: run_row_number };
+    RowKind { table: DamagedTable::Runs, columns: run_row, number: first_column };
 /// Rows of records.
 pub(crate) const RECORD_ROWS: RowKind<windlass_store::RecordRow> =
-    RowKind { table: DamagedTable::Records, columns: record_row, number: record_row_number };
+    RowKind { table: DamagedTable::Records, columns: record_row, number: first_column };
 /// Rows of waits.
 pub(crate) const WAIT_ROWS: RowKind<windlass_store::OpenWait> =
     RowKind { table: DamagedTable::Waits, columns: open_wait, number: wait_row_number };

@@ -3,9 +3,11 @@
 #![deny(missing_docs)]
 
 mod append;
+mod chain;
 mod clean;
 mod damage;
 mod error;
+mod inbox;
 mod logs;
 mod open;
 mod owners;
@@ -14,12 +16,16 @@ mod records;
 mod rows;
 mod scan;
 mod schema;
+mod seal;
+mod stored_run;
+mod transaction;
 mod verify;
 mod write;
 mod write_lock;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -28,6 +34,9 @@ use windlass_value::Timestamp;
 
 use crate::error::SqliteResult;
 pub use crate::open::{SqliteOptions, SyncMode};
+#[doc(hidden)]
+pub use crate::stored_run::reseal_runs;
+use crate::transaction::WriteTransaction;
 use crate::write_lock::FairLock;
 
 /// Maximum number of idle read connections in the pool.
@@ -46,6 +55,8 @@ pub struct SqliteStore {
     stopped: OnceLock<StoreError>,
     /// The damaged rows that reads have met.
     damaged: Mutex<BTreeSet<DamagedRowId>>,
+    /// The last commit that this process has synced.
+    synced: AtomicU64,
 }
 
 /// The settings of the write connection.
@@ -74,6 +85,7 @@ impl SqliteStore {
             watcher: Mutex::default(),
             damaged: Mutex::default(),
             stopped: OnceLock::new(),
+            synced: AtomicU64::new(0),
             file,
             owners,
             options,
@@ -100,27 +112,27 @@ impl SqliteStore {
     }
 
     /// Runs one write transaction: durable when it returns, without a trace when it fails.
-    fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
+    fn write<T>(&self, work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
         self.transact(|transaction| Ok((work(transaction)?, true)))
     }
 
     /// Runs one write transaction that is rolled back if `work` returns `false`.
-    fn write_if(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<bool>) -> Result<bool, StoreError> {
+    fn write_if(&self, work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<bool>) -> Result<bool, StoreError> {
         self.transact(|transaction| work(transaction).map(|whether| (whether, whether)))
     }
 
     /// Runs one write transaction whose commit is not synced. It survives the death of the process, and is durable with
     /// the next synced commit.
-    fn write_unsynced<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
+    fn write_unsynced<T>(&self, work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
         self.refuse_if_stopped()?;
         let mut connection = self.writer.enter()?;
         self.refuse_if_stopped()?;
         let attempt = |connection: &mut Connection| {
             // In WAL mode NORMAL syncs only checkpoints; the database stays consistent.
             open::set_synchronous(connection, "NORMAL")?;
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction = WriteTransaction::begin(connection, &self.file)?;
             let outcome = work(&transaction)?;
-            transaction.commit()?;
+            transaction.commit(self.synced.load(Ordering::Acquire))?;
             Ok(outcome)
         };
         let outcome = attempt(&mut connection);
@@ -128,17 +140,23 @@ impl SqliteStore {
         self.stop_on_io_error(outcome.and_then(|outcome| restored.map(|()| outcome)))
     }
 
-    fn transact<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<(T, bool)>) -> Result<T, StoreError> {
+    fn transact<T>(
+        &self,
+        work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<(T, bool)>,
+    ) -> Result<T, StoreError> {
         self.refuse_if_stopped()?;
         let mut connection = self.writer.enter()?;
         // The transaction that this one waited for may have stopped the store.
         self.refuse_if_stopped()?;
         let attempt = |connection: &mut Connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction = WriteTransaction::begin(connection, &self.file)?;
             let (outcome, keep) = work(&transaction)?;
-            match keep {
-                true => transaction.commit()?,
-                false => transaction.rollback()?,
+            if !keep {
+                transaction.rollback()?;
+            } else if let Some(link) = transaction.commit(self.synced.load(Ordering::Acquire))?
+                && self.options.durability == SyncMode::Full
+            {
+                self.synced.store(link.sequence, Ordering::Release);
             }
             Ok(outcome)
         };

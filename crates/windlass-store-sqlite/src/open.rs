@@ -5,11 +5,15 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::functions::FunctionFlags;
+use rusqlite::{Connection, OpenFlags, Row, TransactionBehavior, params};
+use windlass_store::backend::RowSum;
 use windlass_store::{StoreError, StoreErrorKind};
 
+use crate::chain::ChainLink;
 use crate::error::{SqliteResult, SqliteStoreError, damaged, from_io};
 use crate::schema::{APPLICATION_ID, FORMAT_VERSION, TABLES, unfinished};
+use crate::seal::{RowCheck, are_sealed, seal};
 use crate::write_lock::LockFile;
 
 /// The point at which a commit counts as done.
@@ -97,8 +101,30 @@ fn connect(file: &Path, flags: OpenFlags, options: &SqliteOptions) -> SqliteResu
     let connection = Connection::open_with_flags(file, flags)?;
     connection.busy_timeout(options.lock_timeout)?;
     connection.set_prepared_statement_cache_capacity(MAX_CACHED_STATEMENTS);
+    add_functions(&connection)?;
     Ok(connection)
 }
+
+/// Adds the function with which queries verify the newest row of a journal: it returns the number of ticks; or, if the
+/// row is damaged, the number that it has, negated and less 1.
+fn add_functions(connection: &Connection) -> SqliteResult<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function("windlass_ticks", JOURNAL_SUMMED + 1, flags, |context| {
+        let count = context.len() - 1;
+        let values = (0..count).map(|value| context.get_raw(value));
+        match are_sealed(values, context.get_raw(count)) {
+            true => Ok(context.get::<i64>(1)? + context.get::<i64>(2)?),
+            false => {
+                let number = |value| context.get_raw(value).as_i64().unwrap_or(0);
+                Ok(-1 - number(1).saturating_add(number(2)).max(0))
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// The number of columns that the checksum of a journal row is over.
+const JOURNAL_SUMMED: i32 = 7;
 
 /// Sets when commits of a connection are synced.
 pub(crate) fn set_synchronous(connection: &Connection, mode: &str) -> SqliteResult<()> {
@@ -107,6 +133,7 @@ pub(crate) fn set_synchronous(connection: &Connection, mode: &str) -> SqliteResu
 
 fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -> SqliteResult<Connection> {
     check_format(&connection, file)?;
+    check_schema(&connection, file)?;
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
         return Err(damaged(format!("{} cannot keep a write-ahead log (mode {mode}).", file.display()), file).into());
@@ -207,11 +234,57 @@ fn write_tables(temporary: &Path, options: &SqliteOptions) -> SqliteResult<()> {
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", FORMAT_VERSION)?;
     transaction.execute_batch(TABLES)?;
-    transaction
-        .execute("INSERT INTO meta VALUES ('created_by', ?1)", [concat!("windlass ", env!("CARGO_PKG_VERSION"))])?;
+    let first = ChainLink::first(new_store_name()?);
+    transaction.execute("INSERT INTO chain (id, link) VALUES (1, ?1)", [first.encode()])?;
+    for (key, value) in [("created_by", CREATED_BY.to_owned()), ("schema", schema_sum(&transaction)?)] {
+        let checksum = seal(&[&key, &value.as_str()]);
+        transaction.execute("INSERT INTO meta VALUES (?1, ?2, ?3)", params![key, value, checksum])?;
+    }
     transaction.commit()?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.close().map_err(|(_, error)| SqliteStoreError::from(error))
+}
+
+const CREATED_BY: &str = concat!("windlass ", env!("CARGO_PKG_VERSION"));
+
+/// Returns a random name for a store.
+fn new_store_name() -> SqliteResult<[u8; 16]> {
+    let mut name = [0; 16];
+    let random = getrandom::fill(&mut name).map_err(|error| error.to_string());
+    let failed = |error| StoreError::new(StoreErrorKind::Io, format!("Could not get random numbers: {error}."));
+    random.map_err(failed)?;
+    Ok(name)
+}
+
+/// Returns a checksum of the tables and indexes as SQLite has them.
+pub(crate) fn schema_sum(connection: &Connection) -> SqliteResult<String> {
+    let mut select = connection.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name")?;
+    let mut rows = select.query([])?;
+    let mut sum = RowSum::default();
+    while let Some(row) = rows.next()? {
+        for column in 0..4 {
+            match row.get::<_, Option<String>>(column)? {
+                Some(text) => sum.bytes(b't', text.as_bytes()),
+                None => sum.null(),
+            }
+        }
+    }
+    Ok(format!("{:08x}", sum.finish()))
+}
+
+/// Checks that the tables are those that were created: a damaged definition would misread every row.
+fn check_schema(connection: &Connection, file: &Path) -> SqliteResult<()> {
+    let mut select = connection.prepare("SELECT key, value, checksum FROM meta WHERE key = 'schema'")?;
+    let decode = |row: &Row<'_>| match RowCheck::new(row, 2).is_sealed()? {
+        true => row.get::<_, String>(1),
+        false => Ok(String::new()),
+    };
+    let stored = select.query_map([], decode)?.next().transpose()?;
+    if stored != Some(schema_sum(connection)?) {
+        let message = format!("The definitions of the tables in {} are damaged.", file.display());
+        return Err(damaged(message, file).into());
+    }
+    Ok(())
 }
 
 /// Syncs a directory: a new name is durable only once its directory is.

@@ -67,7 +67,7 @@ impl FromStr for DamagedRowId {
 
 /// A row that cannot be trusted. Scans leave it out, and all other rows stay usable.
 #[derive(Clone, PartialEq, Debug)]
-pub struct DamagedRow {
+pub struct IsolatedRow {
     /// The row.
     pub id: DamagedRowId,
     /// The id of the run, or the kind and the key of the record, if it can be read.
@@ -84,7 +84,7 @@ pub trait StoreDamage: Send + Sync {
     ///
     /// Each row is read once more: a row that was repaired or removed is no longer listed.
     /// [`verify`](crate::StoreScan::verify) reads all rows, so that all damaged ones are listed after it.
-    fn damage(&self) -> Result<Vec<DamagedRow>, StoreError>;
+    fn damage(&self) -> Result<Vec<IsolatedRow>, StoreError>;
 
     /// Removes a damaged row, with everything that belongs to it. Also removes a run that is quarantined.
     ///

@@ -18,8 +18,8 @@ mod row;
 mod verify;
 mod writer;
 
-pub use damage::{DamagedRow, DamagedRowId, DamagedTable, StoreDamage};
-pub use error::{StoreError, StoreErrorKind};
+pub use damage::{DamagedRowId, DamagedTable, IsolatedRow, StoreDamage};
+pub use error::{DamagedRow, StoreError, StoreErrorKind};
 pub use filter::{ParentFilter, RunFilter, RunningFilter, StatusCount};
 pub use log::{LogBatch, LogFilter, LogPage, LogRow, LogStream, NewLogLine, StoreLogs};
 pub use memory::{Fault, MemoryStore};

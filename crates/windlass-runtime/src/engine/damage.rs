@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tracing::{error, info};
-use windlass_store::{DamagedRow, DamagedRowId, StoreError, StoreErrorKind};
+use windlass_store::{IsolatedRow, DamagedRowId, StoreError, StoreErrorKind};
 
 use super::{EngineInner, RuntimeEngine};
 use crate::RuntimeError;
@@ -17,7 +17,7 @@ impl RuntimeEngine {
     }
 
     /// Returns the damaged rows of the store, as far as reads have met them.
-    pub async fn damage(&self) -> Result<Vec<DamagedRow>, RuntimeError> {
+    pub async fn damage(&self) -> Result<Vec<IsolatedRow>, RuntimeError> {
         self.inner.find_damage().await
     }
 
@@ -39,7 +39,7 @@ impl EngineInner {
         let _ = self.find_damage().await;
     }
 
-    async fn find_damage(self: &Arc<Self>) -> Result<Vec<DamagedRow>, RuntimeError> {
+    async fn find_damage(self: &Arc<Self>) -> Result<Vec<IsolatedRow>, RuntimeError> {
         let found = self.blocking(|inner| Ok(inner.store.damage()?)).await?;
         let ids: BTreeSet<DamagedRowId> = found.iter().map(|row| row.id).collect();
         let before = std::mem::replace(&mut *self.damaged(), ids.clone());

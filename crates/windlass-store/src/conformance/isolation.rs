@@ -7,7 +7,7 @@ use windlass_value::Timestamp;
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, message, new_run, status, ticks, verdict};
 use crate::{
-    BatchVerdict, ClaimResult, DamagedRow, DamagedTable, InboxVerdict, NewRun, RecordChange, RunBatch, RunFilter,
+    BatchVerdict, ClaimResult, DamagedTable, InboxVerdict, IsolatedRow, NewRun, RecordChange, RunBatch, RunFilter,
     RunStatus, Store, StoreErrorKind,
 };
 
@@ -21,7 +21,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
         commit(&store, vec![RunBatch { timer, status: running, ..creation(run) }, ticks(run, 0, 1)]);
     }
     commit(&store, vec![RunBatch { status: Some(status(RunStatus::Quarantined, 3)), ..empty("quarantined", 1) }]);
-    assert_eq!(store.damage().expect("read"), Vec::<DamagedRow>::new());
+    assert_eq!(store.damage().expect("read"), Vec::<IsolatedRow>::new());
     subject.damage_run("ill");
 
     let store = subject.store();
@@ -65,7 +65,7 @@ fn remove_run(store: &Arc<dyn Store>) {
     assert_eq!(store.run("ill").expect("read"), None);
     assert!(store.remove_damaged(id_of("quarantined")).expect("removed"), "a quarantined run may be removed as well");
     assert_eq!(listed(store, 9), ["new", "old"]);
-    assert_eq!(store.damage().expect("read"), Vec::<DamagedRow>::new());
+    assert_eq!(store.damage().expect("read"), Vec::<IsolatedRow>::new());
     while store.sweep().expect("sweep").more {}
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new(), "nothing is left of them");
     assert_eq!(verdict(store, creation("ill")), BatchVerdict::Committed, "the id is free again");

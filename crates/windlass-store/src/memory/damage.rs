@@ -2,7 +2,7 @@
 
 use super::MemoryStore;
 use super::image::StoredRunImage;
-use crate::{DamagedRow, DamagedRowId, DamagedTable, RunStatus, StoreDamage, StoreError, StoreErrorKind};
+use crate::{DamagedRowId, DamagedTable, IsolatedRow, RunStatus, StoreDamage, StoreError, StoreErrorKind};
 
 impl StoredRunImage {
     /// Refuses a run whose row is damaged.
@@ -27,9 +27,9 @@ impl MemoryStore {
 }
 
 impl StoreDamage for MemoryStore {
-    fn damage(&self) -> Result<Vec<DamagedRow>, StoreError> {
+    fn damage(&self) -> Result<Vec<IsolatedRow>, StoreError> {
         self.read_image(|image| {
-            let runs = image.runs.iter().filter(|(_, run)| run.damaged).map(|(number, run)| DamagedRow {
+            let runs = image.runs.iter().filter(|(_, run)| run.damaged).map(|(number, run)| IsolatedRow {
                 id: DamagedRowId::new(DamagedTable::Runs, *number),
                 name: Some(run.row.run.to_string()),
                 reason: run.damage_reason(),
@@ -37,7 +37,7 @@ impl StoreDamage for MemoryStore {
             });
             let records = image.records.values().filter_map(|record| {
                 let number = i64::try_from(record.row.revision).unwrap_or(i64::MAX);
-                Some(DamagedRow {
+                Some(IsolatedRow {
                     id: DamagedRowId::new(DamagedTable::Records, number),
                     name: Some(format!("{} {}", record.row.kind, record.row.key)),
                     reason: record.read().err()?.message,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
-    BatchRemoval, BatchVerdict, ClaimResult, DamagedRow, DamagedRowId, InboxRow, InboxVerdict, IterationHeader,
+    BatchRemoval, BatchVerdict, ClaimResult, DamagedRowId, InboxRow, InboxVerdict, IsolatedRow, IterationHeader,
     IterationRow, JournalRow, LogFilter, LogPage, MemoryStore, NewLogLine, OpenWait, Owner, PlanRow, RecordChange,
     RecordRow, RemovableTree, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreDamage,
     StoreError, StoreLogs, StoreOwners, StoreRead, StoreRecords, StoreScan, StoreWrite, SweepResult, TreeRemoval,
@@ -251,7 +251,7 @@ impl StoreScan for FlawedStore {
 }
 
 impl StoreDamage for FlawedStore {
-    fn damage(&self) -> StoreResult<Vec<DamagedRow>> {
+    fn damage(&self) -> StoreResult<Vec<IsolatedRow>> {
         Ok(if self.flaw == Flaw::HidesDamage { Vec::new() } else { self.inner.damage()? })
     }
 
