@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod children;
+mod clock;
 mod concurrent_starts;
 mod continued_operations;
 mod control_loop;

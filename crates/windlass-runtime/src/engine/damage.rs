@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tracing::{error, info};
-use windlass_store::{IsolatedRow, DamagedRowId, StoreError, StoreErrorKind};
+use windlass_store::{DamagedRowId, IsolatedRow, StoreError, StoreErrorKind};
 
 use super::{EngineInner, RuntimeEngine};
 use crate::RuntimeError;

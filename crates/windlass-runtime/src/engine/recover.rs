@@ -38,6 +38,9 @@ const MAX_POSTPONE_DELAY: Duration = Duration::from_secs(300);
 /// The kind of the records that count how often a run was taken over from a dead process.
 const CRASH_RECORD_KIND: &str = "recovery";
 
+/// The maximum difference between the clocks of processes that is no sign of a clock that was set back.
+const MAX_CLOCK_DIFFERENCE: windlass_value::Duration = windlass_value::Duration::from_secs(1);
+
 /// A run that has advanced by this many ticks since its crash record began has made progress. A recovery alone adds
 /// one or two.
 const PROGRESS_TICKS: u64 = 8;
@@ -162,12 +165,30 @@ impl EngineInner {
             info!(runs = reloaded, quarantined, postponed, duration_ms, "recovered");
         }
         if first {
+            self.reload_runs_of_the_future().await?;
             self.recovery().duration = Some(begun.elapsed());
         }
         // Last: an observer that sees the end of the recovery also sees its results.
         self.recovery().in_progress = false;
         self.remove_crash_records_later(orphans.into_iter().map(|orphan| orphan.run).collect());
         self.probe(suspects).await
+    }
+
+    /// Reloads waiting runs that were evicted at a time that is still to come: the clock was set back since. They would
+    /// wait for that time as well; the reload moves their timers.
+    async fn reload_runs_of_the_future(self: &Arc<Self>) -> Result<(), RuntimeError> {
+        let filter = RunFilter { status: Some(RunStatus::Waiting), ..RunFilter::default() };
+        let now = self.clock.now() + MAX_CLOCK_DIFFERENCE;
+        let mut before = None;
+        loop {
+            let page_filter = filter.clone();
+            let rows = self.blocking(move |inner| Ok(inner.store.runs(&page_filter, before, ROW_BATCH_SIZE)?)).await?;
+            let Some(last) = rows.last().map(|row| row.number) else { return Ok(()) };
+            before = Some(last);
+            let is_ahead = |row: &RunRow| row.changed_at > now && row.timer.is_some() && row.owner.is_none();
+            let runs: Vec<Arc<str>> = rows.into_iter().filter(is_ahead).map(|row| row.run).collect();
+            self.reload_all(runs).await;
+        }
     }
 
     /// Reloads suspects in groups that get smaller with every crash.
