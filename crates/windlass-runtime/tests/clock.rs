@@ -209,3 +209,27 @@ async fn a_delay_that_was_due_while_no_process_ran_ends_at_once() {
     until_status(&store, "r", RunStatus::Succeeded).await;
     in_time(engine.close()).await;
 }
+
+/// Thousands of timers became due while no process ran. They are woken batch after batch, without a pause in between:
+/// the engine would look at the store only once an hour otherwise. Their claims and ticks share commits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn overdue_timers_fire_without_pauses_and_share_commits() {
+    const RUNS: usize = 3_000;
+    let (store, world, clocks) = (Arc::new(MemoryStore::new()), World::new(), TestClocks::at(*NOON));
+    let first = on(&clocks, &store, EngineOptions { evict_after: Duration::ZERO, ..options(&world) });
+    for number in 0..RUNS {
+        begin(&first, delay("PT1H"), &format!("r{number}")).await;
+    }
+    until(|| first.resident() == 0).await;
+    in_time(first.close()).await;
+    let store = Arc::new(store.crash());
+    let clocks = TestClocks::at(Timestamp(NOON.0 + 2 * HOUR));
+    let seldom = EngineOptions { adopt: true, poll_every: Duration::from_secs(3_600), ..options(&world) };
+    let before = store.syncs();
+    let engine = on(&clocks, &store, seldom);
+    until(|| engine.stats().ticks >= RUNS as u64 && engine.resident() == 0).await;
+    let ended: u64 = engine.stats().definitions.values().flat_map(|runs| runs.ended.values()).sum();
+    assert_eq!(ended, RUNS as u64);
+    let syncs = store.syncs() - before;
+    assert!(syncs < RUNS as u64 / 4, "{syncs} commits for {RUNS} runs");
+}

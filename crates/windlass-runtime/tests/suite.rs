@@ -20,6 +20,7 @@ mod iteration_records;
 mod leases;
 mod loom_actions;
 mod loom_loops;
+mod ordering;
 mod portable_snapshots;
 mod recovery;
 mod references;

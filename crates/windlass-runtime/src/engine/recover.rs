@@ -22,6 +22,9 @@ use crate::{RuntimeError, codec};
 /// The number of runs that are claimed and reloaded together.
 const RELOAD_BATCH_SIZE: usize = 64;
 
+/// The maximum number of runs whose claims share a commit, and usually their first ticks as well.
+const CLAIM_BATCH_SIZE: usize = 256;
+
 /// The number of rows read per batch.
 const ROW_BATCH_SIZE: u32 = 256;
 
@@ -135,7 +138,7 @@ impl EngineInner {
     /// Scans all runs that were running: those have neither messages nor a timer in the store.
     async fn recover(self: &Arc<Self>) -> Result<(), RuntimeError> {
         let begun = Instant::now();
-        // Runs that became due while no process was running have waited longest.
+        // Runs that became due while no process was running have waited longest. The store watcher wakes the rest.
         self.wake_due().await;
         let orphans = self.blocking(EngineInner::orphans).await?;
         // After the scan, which has read the rows of all running runs.
@@ -363,7 +366,7 @@ impl EngineInner {
     /// Returns how many are in memory now.
     pub(super) async fn reload_all(self: &Arc<Self>, runs: Vec<Arc<str>>) -> u64 {
         let mut reloaded = 0;
-        for group in runs.chunks(RELOAD_BATCH_SIZE) {
+        for group in runs.chunks(CLAIM_BATCH_SIZE) {
             reloaded += self.reload_group(group).await;
         }
         reloaded

@@ -12,6 +12,9 @@ use super::{EngineInner, EvictedClock, TrackedRun};
 /// The maximum number of runs reloaded in one round.
 const RUN_BATCH_SIZE: u32 = 256;
 
+/// The number of overdue runs that are looked up together.
+const WAKE_BATCH_SIZE: u32 = 1_024;
+
 /// The maximum sleep between two rounds.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -46,9 +49,12 @@ impl EngineInner {
         if changed || self.has_evicted() {
             self.deliver_inbox().await;
         }
-        self.wake_due().await;
+        let more = self.wake_due().await;
         self.reload_postponed().await;
         self.check_foreign_runs().await;
+        if more {
+            return Duration::ZERO;
+        }
         let due = self.store.next_due().ok().flatten();
         // A run that is still overdue belongs to another process and must not keep this loop busy.
         let until_due = due.map(|at| at.since(self.clock.now()).to_std()).filter(|left| !left.is_zero());
@@ -96,11 +102,13 @@ impl EngineInner {
         self.reload_all(absent).await;
     }
 
-    pub(super) async fn wake_due(self: &Arc<Self>) {
+    /// Reloads a batch of runs that are due. Returns whether it was full and made progress: then there may be more, which
+    /// should not wait. After an outage they may be very many.
+    pub(super) async fn wake_due(self: &Arc<Self>) -> bool {
         self.wake_due_before_step().await;
-        let mut batch_size = RUN_BATCH_SIZE;
+        let mut batch_size = WAKE_BATCH_SIZE;
         let absent = loop {
-            let Ok(due) = self.store.due(self.clock.now(), batch_size) else { return };
+            let Ok(due) = self.store.due(self.clock.now(), batch_size) else { return false };
             let all = due.len() < batch_size as usize;
             let mut absent: Vec<Arc<str>> = {
                 let runs = self.runs();
@@ -117,7 +125,8 @@ impl EngineInner {
             // Runs that cannot be reloaded now are due first and must not hide the others.
             batch_size = batch_size.saturating_mul(4);
         };
-        self.reload_all(absent).await;
+        let is_full = absent.len() >= WAKE_BATCH_SIZE as usize;
+        self.reload_all(absent).await > 0 && is_full
     }
 
     /// Reloads evicted runs that are due by the time that the clock showed before it was set back. Their timers in the

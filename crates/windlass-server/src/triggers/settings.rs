@@ -84,9 +84,17 @@ pub(crate) struct TriggerProgress {
     /// The polled service has asked not to be polled earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
+    /// The number of times that the clock was set back behind firings of this trigger. It is part of the names of later
+    /// deliveries: the same times come again, and are not repetitions.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub clock_resets: u32,
     /// The address that it has asked to be polled at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_at: Option<String>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 pub(crate) fn record_key(definition: &str, trigger: &str) -> String {

@@ -79,6 +79,7 @@ impl TimedTrigger {
         let is_ahead_of_clock = firing.due.map_or(is_ahead(self.active_since, now), |due| is_ahead(due, now));
         if is_ahead_of_clock {
             firing.due = Some(now);
+            firing.clock_resets = firing.clock_resets.saturating_add(1);
         }
         is_delayed || is_ahead_of_clock
     }
