@@ -100,6 +100,19 @@ impl SqliteStore {
     }
 }
 
+/// Returns the isolated row that an error is about.
+pub(crate) fn isolated_row(error: &StoreError) -> Option<DamagedRowId> {
+    let damaged = error.damaged_row.as_deref()?;
+    let table = match damaged.table {
+        // The labels of a run are part of its row.
+        "runs" | "run_labels" => DamagedTable::Runs,
+        "records" => DamagedTable::Records,
+        "waits" => DamagedTable::Waits,
+        _ => return None,
+    };
+    Some(DamagedRowId::new(table, damaged.row))
+}
+
 impl StoreDamage for SqliteStore {
     fn damage(&self) -> Result<Vec<IsolatedRow>, StoreError> {
         let known = locked(&self.damaged).clone();

@@ -7,33 +7,43 @@ mod chain;
 mod clean;
 mod damage;
 mod error;
+mod head;
 mod inbox;
+mod inventory;
 mod logs;
 mod open;
 mod owners;
 mod read;
 mod records;
+mod repair;
 mod rows;
 mod scan;
 mod schema;
+mod scrub;
 mod seal;
+mod session;
 mod stored_run;
 mod transaction;
 mod verify;
+mod wal;
 mod write;
 mod write_lock;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use windlass_store::{DamagedRowId, Owner, StoreError, StoreErrorKind, StoreOwners};
 use windlass_value::Timestamp;
 
 use crate::error::SqliteResult;
+use crate::head::{HeadFile, HeadRecord};
+use crate::inventory::{Mismatch, log_path};
 pub use crate::open::{SqliteOptions, SyncMode};
+pub use crate::repair::{RepairReport, repair};
+use crate::session::{HeadKeeper, OpenedFiles, UsersLock};
 #[doc(hidden)]
 pub use crate::stored_run::reseal_runs;
 use crate::transaction::WriteTransaction;
@@ -55,6 +65,12 @@ pub struct SqliteStore {
     stopped: OnceLock<StoreError>,
     /// The damaged rows that reads have met.
     damaged: Mutex<BTreeSet<DamagedRowId>>,
+    opened: OpenedFiles,
+    users: UsersLock,
+    keeper: HeadKeeper,
+    is_closed: Arc<AtomicBool>,
+    /// Held during a search for damage.
+    scrubbing: Mutex<()>,
     /// The last commit that this process has synced.
     synced: AtomicU64,
 }
@@ -75,11 +91,39 @@ impl SqliteStore {
     pub fn open(directory: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let file = directory.join("windlass.db");
         let owners = directory.join("owners");
-        let connection = open::open_writer(directory, &file, &options)?;
+        open::create_if_missing(directory, &file, &options)?;
+        let head = HeadFile::open(directory)?;
+        let gate = head.as_ref().map(HeadFile::lock).transpose()?;
+        let (users, is_alone) = UsersLock::join(directory)?;
+        let mut may_be_copy = false;
+        if is_alone {
+            // Others have checked the files, and keep SQLite from discarding anything.
+            may_be_copy = open::check_files(&file, gate.as_ref())?;
+        }
+        let connection = open::open_writer(&file, &options)?;
+        if may_be_copy {
+            open::check_copy(&connection, &file)?;
+        }
         if !owners::remove_dead_owners(&owners, |owner| open::has_open_runs(&connection, &file, owner))? {
             open::checkpoint(&connection, &file)?;
         }
+        let opened = OpenedFiles::new(&file)?;
+        let record = HeadRecord::of_link(&open::last_link(&connection, &file)?, opened.database);
+        if let Some(gate) = gate.filter(|_| is_alone) {
+            gate.advance(record)?;
+        }
+        let head = match head {
+            Some(head) => head,
+            None if is_alone => open::create_head(directory, record)?,
+            None => return Err(Mismatch::no_head(&file)),
+        };
+        users.share()?;
         Ok(SqliteStore {
+            opened,
+            users,
+            keeper: HeadKeeper::new(head),
+            is_closed: Arc::default(),
+            scrubbing: Mutex::default(),
             writer: FairLock::new(directory, options.lock_timeout, connection),
             readers: Mutex::default(),
             watcher: Mutex::default(),
@@ -157,10 +201,48 @@ impl SqliteStore {
                 && self.options.durability == SyncMode::Full
             {
                 self.synced.store(link.sequence, Ordering::Release);
+                // Only now: a store that was removed meanwhile has this commit nowhere.
+                self.opened.check_database()?;
+                self.keeper.publish(&link, self.opened.database);
             }
             Ok(outcome)
         };
         self.stop_on_io_error(attempt(&mut connection))
+    }
+
+    /// Ends the use of the store: all commits go into the database, the log is removed, and the head record says so.
+    /// Another process that has the store open keeps the log. Nothing is written after an error that has stopped the
+    /// store.
+    pub fn close(&self) {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.keeper.end();
+        drop(locked(&self.scrubbing));
+        let was_stopped = self.stopped.set(closed_error(&self.file)).is_err();
+        locked(&self.readers).clear();
+        locked(&self.watcher).take();
+        let connection = self.writer.take_content(Connection::open_in_memory);
+        if !was_stopped && let Ok(connection) = connection {
+            // What cannot be written now is still in the log.
+            let _ = self.close_files(connection);
+        }
+        self.users.leave();
+    }
+
+    fn close_files(&self, connection: Connection) -> Result<(), StoreError> {
+        self.opened.check_database()?;
+        let gate = self.keeper.head().lock()?;
+        let is_alone = self.users.is_alone()?;
+        let link = open::last_link(&connection, &self.file)?;
+        open::close_writer(connection, is_alone).map_err(|error| error.into_error(&self.file))?;
+        let is_closed = is_alone && !log_path(&self.file).exists();
+        if self.options.durability == SyncMode::Full || is_closed {
+            let mut record = HeadRecord::of_link(&link, self.opened.database);
+            record.is_closed = is_closed;
+            gate.advance(record)?;
+        }
+        Ok(())
     }
 
     /// Runs one short read transaction on its own connection.
@@ -200,12 +282,22 @@ impl SqliteStore {
     fn stop_on_io_error<T>(&self, outcome: SqliteResult<T>) -> Result<T, StoreError> {
         outcome.map_err(|trouble| {
             let error = trouble.into_error(&self.file);
-            if error.kind == StoreErrorKind::Io {
+            if matches!(error.kind, StoreErrorKind::Io | StoreErrorKind::Gone) {
                 let _ = self.stopped.set(error.clone());
             }
             error
         })
     }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn closed_error(file: &Path) -> StoreError {
+    StoreError::new(StoreErrorKind::Stopped, format!("{} was closed.", file.display())).with_file(file)
 }
 
 impl StoreOwners for SqliteStore {
@@ -227,6 +319,17 @@ impl StoreOwners for SqliteStore {
     fn last_heartbeat(&self, owner: &str) -> Result<Option<Timestamp>, StoreError> {
         self.refuse_if_stopped()?;
         owners::last_heartbeat(&self.owners, owner)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        if let Some(stopped) = self.stopped.get() {
+            return Err(stopped.clone());
+        }
+        self.stop_on_io_error(self.opened.check().map_err(Into::into))
+    }
+
+    fn close(&self) {
+        SqliteStore::close(self);
     }
 }
 
@@ -252,6 +355,7 @@ mod tests {
             assert_eq!(error.kind, StoreErrorKind::Stopped);
             assert!(error.message.contains("the disk has failed"), "it names the first error: {error}");
         }
+        assert_eq!(store.check().expect_err("the server ends").kind, StoreErrorKind::Io);
         std::fs::remove_dir_all(directory).expect("removed");
     }
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags, Row, TransactionBehavior, params};
 use windlass_store::backend::RowSum;
@@ -12,8 +13,13 @@ use windlass_store::{StoreError, StoreErrorKind};
 
 use crate::chain::ChainLink;
 use crate::error::{SqliteResult, SqliteStoreError, damaged, from_io};
+use crate::head::{HeadFile, HeadLock, HeadRecord, identity};
+use crate::inventory::{Inventory, log_path, refused};
 use crate::schema::{APPLICATION_ID, FORMAT_VERSION, TABLES, unfinished};
 use crate::seal::{RowCheck, are_sealed, seal};
+use crate::transaction::newest_link;
+use crate::verify::verify;
+use crate::wal::HEADER_BYTES;
 use crate::write_lock::LockFile;
 
 /// The point at which a commit counts as done.
@@ -67,8 +73,59 @@ const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
 
 const MAX_CACHED_STATEMENTS: usize = 64;
 
-pub(crate) fn open_writer(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
-    create_if_missing(directory, file, options)?;
+/// Checks the files of a store that no other process has open, before SQLite may discard anything. Returns whether
+/// they may be a copy of a store in use.
+pub(crate) fn check_files(file: &Path, head: Option<&HeadLock<'_>>) -> Result<bool, StoreError> {
+    let record = head.map(HeadLock::read).transpose()?.flatten();
+    let Some(inventory) = Inventory::take(file, record)? else { return Ok(false) };
+    match inventory.mismatch() {
+        Some(mismatch) => Err(mismatch.into_error(&inventory)),
+        None => Ok(inventory.may_be_copy()),
+    }
+}
+
+/// Checks every page and every row of a database that may have been copied while it was in use.
+pub(crate) fn check_copy(connection: &Connection, file: &Path) -> Result<(), StoreError> {
+    let transaction =
+        connection.unchecked_transaction().map_err(|error| SqliteStoreError::from(error).into_error(file))?;
+    let findings = verify(&transaction, file);
+    let Some(first) = findings.first() else { return Ok(()) };
+    let message = format!(
+        "{} is a copy that was made while the store was in use, and its parts do not belong together: {first}",
+        file.display()
+    );
+    Err(refused(message, file))
+}
+
+/// Creates the head record of a store whose creation was interrupted.
+pub(crate) fn create_head(directory: &Path, record: HeadRecord) -> Result<HeadFile, StoreError> {
+    let head = HeadFile::create(directory, record)?;
+    sync_directory(directory)?;
+    Ok(head)
+}
+
+/// Reads the link of the newest commit.
+pub(crate) fn last_link(connection: &Connection, file: &Path) -> Result<ChainLink, StoreError> {
+    newest_link(connection, file).map_err(|error| error.into_error(file))
+}
+
+/// Opens a database for its repair, without any check.
+pub(crate) fn open_unchecked(file: &Path) -> SqliteResult<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = connect(file, flags, &SqliteOptions::default())?;
+    set_synchronous(&connection, "FULL")?;
+    Ok(connection)
+}
+
+/// Closes a connection. If it is the last one of all, SQLite copies the log into the database, syncs it and removes the
+/// log.
+pub(crate) fn close_writer(connection: Connection, is_last: bool) -> SqliteResult<()> {
+    connection.flush_prepared_statement_cache();
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !is_last)?;
+    connection.close().map_err(|(_, error)| SqliteStoreError::from(error))
+}
+
+pub(crate) fn open_writer(file: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     connect(file, flags, options)
         .and_then(|connection| check_and_set(connection, file, options))
@@ -101,6 +158,8 @@ fn connect(file: &Path, flags: OpenFlags, options: &SqliteOptions) -> SqliteResu
     let connection = Connection::open_with_flags(file, flags)?;
     connection.busy_timeout(options.lock_timeout)?;
     connection.set_prepared_statement_cache_capacity(MAX_CACHED_STATEMENTS);
+    // The log is removed by `close_writer` only: not when a store is refused or was stopped.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     add_functions(&connection)?;
     Ok(connection)
 }
@@ -141,7 +200,7 @@ fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -
     set_synchronous(&connection, options.durability.as_pragma())?;
     connection.pragma_update(None, "foreign_keys", false)?;
     // Query plans do not depend on bound values, so a statement is prepared once and not again with every new number.
-    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "wal_autocheckpoint", options.checkpoint_pages)?;
     connection.pragma_update_and_check(None, "journal_size_limit", MAX_LOG_BYTES, |_| Ok(()))?;
     if let Some(pages) = options.max_pages {
@@ -180,18 +239,39 @@ fn check_format(connection: &Connection, file: &Path) -> SqliteResult<()> {
 /// Creates a store under another name and then renames it, so that a crash leaves a complete store or none.
 ///
 /// This needs one sync of the file and one of the directory, where SQLite itself takes about ten.
-fn create_if_missing(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
+pub(crate) fn create_if_missing(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
     if file.exists() {
         return Ok(());
     }
     create_directory(directory)?;
     let mut lock = LockFile::new(directory.join("writer.lock"));
     lock.lock(options.lock_timeout)?;
-    if !file.exists() {
-        create_store(directory, file, options)?;
-    }
+    let created = match file.exists() {
+        true => Ok(()),
+        false => refuse_leftovers(directory, file).and_then(|()| create_store(directory, file, options)),
+    };
     lock.unlock();
-    Ok(())
+    created
+}
+
+/// Refuses to create a store where another one has lost its database.
+fn refuse_leftovers(directory: &Path, file: &Path) -> Result<(), StoreError> {
+    let record = match HeadFile::open(directory)? {
+        Some(head) => head.lock()?.read()?,
+        None => None,
+    };
+    let commits = record.map_or(0, |record| record.sequence);
+    let log = log_path(file);
+    let log_bytes = fs::metadata(&log).map_or(0, |found| found.len());
+    if commits == 0 && log_bytes <= HEADER_BYTES as u64 {
+        return Ok(());
+    }
+    let (shown, log) = (file.display(), log.display());
+    let left = match log_bytes > 0 {
+        true => format!("its log {log} is there"),
+        false => format!("its head record names {commits} commits"),
+    };
+    Err(refused(format!("The database {shown} is missing, although {left}."), file))
 }
 
 fn create_directory(directory: &Path) -> Result<(), StoreError> {
@@ -213,7 +293,7 @@ fn create_store(directory: &Path, file: &Path, options: &SqliteOptions) -> Resul
         // Remove the leftovers of an interrupted attempt; usually there are none.
         let _ = fs::remove_file(directory.join(format!("windlass.db.new{leftover}")));
     }
-    write_tables(&temporary, options).map_err(|trouble| trouble.into_error(&temporary))?;
+    let link = write_tables(&temporary, options).map_err(|trouble| trouble.into_error(&temporary))?;
     // SQLite gives the log and its index the same mode.
     let private = fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600));
     private.map_err(|error| from_io(&error, "make private", &temporary))?;
@@ -221,11 +301,14 @@ fn create_store(directory: &Path, file: &Path, options: &SqliteOptions) -> Resul
         let made = File::open(&temporary).and_then(|made| made.sync_all());
         made.map_err(|error| from_io(&error, "sync", &temporary))?;
     }
+    // The head record comes first: a database without one is refused.
+    let database = identity(&temporary)?.unwrap_or_default();
+    HeadFile::create(directory, HeadRecord::of_link(&link, database))?;
     fs::rename(&temporary, file).map_err(|error| from_io(&error, "rename", &temporary))?;
     sync_directory(directory)
 }
 
-fn write_tables(temporary: &Path, options: &SqliteOptions) -> SqliteResult<()> {
+fn write_tables(temporary: &Path, options: &SqliteOptions) -> SqliteResult<ChainLink> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = connect(temporary, flags, options)?;
     connection.pragma_update(None, "synchronous", "OFF")?;
@@ -242,7 +325,8 @@ fn write_tables(temporary: &Path, options: &SqliteOptions) -> SqliteResult<()> {
     }
     transaction.commit()?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-    connection.close().map_err(|(_, error)| SqliteStoreError::from(error))
+    close_writer(connection, true)?;
+    Ok(first)
 }
 
 const CREATED_BY: &str = concat!("windlass ", env!("CARGO_PKG_VERSION"));
@@ -288,7 +372,7 @@ fn check_schema(connection: &Connection, file: &Path) -> SqliteResult<()> {
 }
 
 /// Syncs a directory: a new name is durable only once its directory is.
-fn sync_directory(directory: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     let synced = File::open(directory).and_then(|opened| opened.sync_all());
     synced.map_err(|error| from_io(&error, "sync the directory", directory))
 }

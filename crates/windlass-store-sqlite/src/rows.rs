@@ -110,7 +110,7 @@ pub(crate) fn wait_row_number(row: &Row<'_>) -> rusqlite::Result<i64> {
     row.get(7)
 }
 
-/// Returns the number of ticks. The damage of the newest row is reported to whoever reads the journal, so that the run
+/// Returns the number of ticks. The damage of the newest row is reported to the reader of the journal, so that the run
 /// is listed and can be quarantined.
 pub(crate) fn ticks_as_read(ticks: i64) -> u64 {
     u64::try_from(ticks).unwrap_or_else(|_| (-1 - ticks).unsigned_abs())

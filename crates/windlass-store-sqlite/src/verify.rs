@@ -3,23 +3,27 @@
 use std::path::Path;
 
 use rusqlite::{Row, Transaction};
+use windlass_store::DamagedRowId;
 use windlass_store::backend::JournalCheck;
-use windlass_store::{DamagedRowId, DamagedTable};
 
-use crate::damage::{RECORD_ROWS, RUN_ROWS, RowKind, WAIT_ROWS};
+use crate::damage::isolated_row;
 use crate::error::SqliteResult;
 use crate::logs::{LOG_COLUMNS, LOG_TOTAL_COLUMNS, log_row, log_totals};
 use crate::rows::{
     BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RECORD_COLUMNS, RUN_COLUMNS,
-    SNAPSHOT_COLUMNS, WAIT_COLUMNS, blob_body, check, iteration_row, journal_head_row, journal_row, plan_row,
-    snapshot_row, stored_message,
+    SNAPSHOT_COLUMNS, WAIT_COLUMNS, blob_body, check, iteration_row, journal_head_row, journal_row, open_wait,
+    plan_row, record_row, run_row, snapshot_row, stored_message,
 };
 use crate::stored_run::StoredRun;
 use crate::transaction::newest_link;
 
 /// Runs all checks. Damage that stops one check is a finding like any other, and the next check runs.
-/// Also returns the damaged rows that are isolated.
-pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> (Vec<String>, Vec<DamagedRowId>) {
+pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> Vec<String> {
+    verify_rows(transaction, file).0
+}
+
+/// Does the same, and returns the damaged rows that are isolated as well.
+pub(crate) fn verify_rows(transaction: &Transaction<'_>, file: &Path) -> (Vec<String>, Vec<DamagedRowId>) {
     let mut check = StoreCheck { transaction, file, newest: u64::MAX, findings: Vec::new(), damaged: Vec::new() };
     check.pages();
     if let Some(link) = check.report(newest_link(transaction, file)) {
@@ -28,29 +32,43 @@ pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> (Vec<String>
     for (table, columns, decode) in TABLES {
         check.table(&format!("SELECT {columns} FROM {table}"), *decode);
     }
-    check.isolated(RUN_COLUMNS, "FROM runs", &RUN_ROWS);
-    check.isolated(WAIT_COLUMNS, "FROM waits JOIN runs ON runs.number = waits.run", &WAIT_ROWS);
-    check.isolated(RECORD_COLUMNS, "FROM records", &RECORD_ROWS);
     check.parents();
     check.journals();
     (check.findings, check.damaged)
 }
 
 /// Decodes a row and returns the number of the commit that has written it, or 0 if the row does not say.
-type DecodeRow = fn(&Row<'_>, &Path) -> SqliteResult<u64>;
+pub(crate) type DecodeRow = fn(&Row<'_>, &Path) -> SqliteResult<u64>;
 
 /// The tables with their columns. Rows of the journal are checked run by run.
-const TABLES: &[(&str, &str, DecodeRow)] = &[
+pub(crate) const TABLES: &[(&str, &str, DecodeRow)] = &[
     ("meta", "key, value, checksum, 0", |row, file| check(row, 2, "meta", file).map(|()| 0)),
+    ("runs", RUN_COLUMNS, |row, file| {
+        let written = StoredRun::decode(row, file)?.written;
+        run_row(row, file).map(|_| written)
+    }),
     ("snapshots", SNAPSHOT_COLUMNS, |row, file| snapshot_row(row, file).map(|_| 0)),
     ("plans", PLAN_COLUMNS, |row, file| plan_row(row, file).map(|_| 0)),
     ("blobs", BLOB_COLUMNS, |row, file| blob_body(row, file).map(|_| 0)),
     ("iterations", ITERATION_COLUMNS, |row, file| iteration_row(row, file).map(|_| 0)),
     ("inbox", INBOX_COLUMNS, |row, file| stored_message(row, file).map(|stored| stored.written)),
+    ("waits JOIN runs ON runs.number = waits.run", WAIT_COLUMNS, |row, file| open_wait(row, file).map(|_| 0)),
+    ("records", RECORD_COLUMNS, |row, file| record_row(row, file).map(|_| 0)),
     ("logs", LOG_COLUMNS, |row, file| log_row(row, file).map(|_| 0)),
     ("log_totals", LOG_TOTAL_COLUMNS, |row, file| log_totals(row, file).map(|_| 0)),
     ("removed_runs", "number, checksum, number", |row, file| check(row, 1, "removed_runs", file).map(|()| 0)),
 ];
+
+/// Selects runs that are not newer than their parents: rows that do not form a tree break that somewhere.
+pub(crate) const PARENTS: &str =
+    "SELECT child.id, above.id FROM runs AS child JOIN runs AS above ON above.id = child.parent
+                                  WHERE child.parent IS NOT NULL AND above.number >= child.number";
+
+/// Describes a row of `PARENTS`.
+pub(crate) fn parent_finding(row: &Row<'_>) -> SqliteResult<String> {
+    let (run, parent): (String, String) = (row.get(0)?, row.get(1)?);
+    Ok(format!("Run {run}: its parent {parent} is not older than the run."))
+}
 
 struct StoreCheck<'t> {
     transaction: &'t Transaction<'t>,
@@ -63,7 +81,13 @@ struct StoreCheck<'t> {
 
 impl StoreCheck<'_> {
     fn report<T>(&mut self, outcome: SqliteResult<T>) -> Option<T> {
-        outcome.map_err(|trouble| self.findings.push(trouble.into_error(self.file).message)).ok()
+        outcome
+            .map_err(|trouble| {
+                let error = trouble.into_error(self.file);
+                self.damaged.extend(isolated_row(&error));
+                self.findings.push(error.message);
+            })
+            .ok()
     }
 
     fn pages(&mut self) {
@@ -78,26 +102,9 @@ impl StoreCheck<'_> {
         Ok(lines.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Checks a table whose damaged rows are isolated.
-    fn isolated<T>(&mut self, columns: &str, from: &str, kind: &RowKind<T>) {
-        let outcome = self.rows(&format!("SELECT {columns} {from}"), &mut |check, row| {
-            if check.report(kind.decode(row, check.file)).is_none() {
-                check.damaged.push(kind.id(row)?);
-            } else if kind.table == DamagedTable::Runs {
-                check.stamp(StoredRun::decode(row, check.file)?.written);
-            }
-            Ok(())
-        });
-        self.report(outcome);
-    }
-
-    /// Checks that every run is newer than its parent: rows that do not form a tree break that somewhere.
     fn parents(&mut self) {
-        let sql = "SELECT child.id, above.id FROM runs AS child JOIN runs AS above ON above.id = child.parent
-                   WHERE child.parent IS NOT NULL AND above.number >= child.number";
-        let outcome = self.rows(sql, &mut |check, row| {
-            let (run, parent): (String, String) = (row.get(0)?, row.get(1)?);
-            check.findings.push(format!("Run {run}: its parent {parent} is not older than the run."));
+        let outcome = self.rows(PARENTS, &mut |check, row| {
+            check.findings.push(parent_finding(row)?);
             Ok(())
         });
         self.report(outcome);
@@ -160,4 +167,4 @@ impl StoreCheck<'_> {
     }
 }
 
-const FROM_THE_FUTURE: &str = "the newest commit of the database is";
+pub(crate) const FROM_THE_FUTURE: &str = "the newest commit of the database is";

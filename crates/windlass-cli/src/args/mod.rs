@@ -129,6 +129,8 @@ pub(crate) enum CliCommand {
     Token(TokenArgs),
     /// Find stuck runs and damage in the store
     Doctor,
+    /// Repair a store whose files have lost something, and list what is saved and what is lost
+    Repair(RepairArgs),
     /// Check that a server is alive, for containers and scripts
     Health(HealthArgs),
     /// Remove runs that ended long ago and the data only they reference, or damaged rows
@@ -523,6 +525,13 @@ pub(crate) struct CleanArgs {
     /// Remove a damaged row as `doctor` names it, such as `runs/17`, or a damaged or quarantined run by its id; repeatable
     #[arg(long, value_name = "ROW", conflicts_with = "older_than")]
     pub damaged: Vec<String>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct RepairArgs {
+    /// List what can be saved and what is lost without changing anything
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(ClapArgs)]
