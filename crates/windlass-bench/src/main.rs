@@ -11,6 +11,7 @@ mod durable;
 mod engine;
 mod expressions;
 mod http;
+mod overdue;
 mod peers;
 mod playbooks;
 mod program;
@@ -31,7 +32,7 @@ struct Benchmark {
     measure: fn() -> Vec<String>,
 }
 
-const BENCHMARKS: [Benchmark; 27] = [
+const BENCHMARKS: [Benchmark; 28] = [
     Benchmark {
         key: "a",
         description: "iterations of a compute-only until loop, one core",
@@ -67,6 +68,12 @@ const BENCHMARKS: [Benchmark; 27] = [
         description: "foreach over 100,000 items, concurrency 100",
         target: "50,000 items/s, flat memory",
         measure: durable::items,
+    },
+    Benchmark {
+        key: "ot",
+        description: "100,000 timers that became due while no process was running",
+        target: "15 s",
+        measure: overdue::timers,
     },
     Benchmark {
         key: "e",

@@ -41,7 +41,8 @@ pub(crate) fn compute_with(program: &Program, payload: Value, mut on_tick: impl 
         defaults: Value::Null,
     });
     while let Some(kind) = next.take() {
-        let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more_pending: false };
+        let tick =
+            Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more_pending: false, clock_step: 0 };
         let begun = Instant::now();
         let Ok(Reduced::Done(output)) = reduce(program, &mut state, &tick, &mut blobs, &mut PartialTick::default())
         else {

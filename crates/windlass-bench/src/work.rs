@@ -56,7 +56,8 @@ fn drive(
         defaults: Value::Null,
     }]);
     while let Some(kind) = next.pop_front() {
-        let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more_pending: false };
+        let tick =
+            Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more_pending: false, clock_step: 0 };
         let Ok(Reduced::Done(output)) = reduce(program, &mut state, &tick, &mut blobs, &mut PartialTick::default())
         else {
             panic!("this work stores no blobs");

@@ -20,6 +20,8 @@ pub(crate) fn is_server_run(store: &dyn Store, row: &RunRow) -> Result<bool, Cli
         let options = RunOptions::from_row(&row)?;
         let before = row.parent.or(options.from.map(|from| from.run));
         row = match before.map(|run| store.run(&run)).transpose()?.flatten() {
+            // A run is newer than the one that it derives from. Rows that form a circle prove nothing.
+            Some(before) if before.number >= row.number => return Ok(true),
             Some(before) => before,
             None => return Ok(false),
         };

@@ -16,7 +16,7 @@ pub const MAIL_EVENT: &str = "mail";
 /// One input of the reducer, as the journal records it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tick {
-    /// Never earlier than the time of the previous tick.
+    /// Never earlier than the time of the previous tick, moved by `clock_step`.
     pub at: Timestamp,
     /// Entropy: every random value of this tick derives from it and a counter.
     pub seed: u64,
@@ -26,6 +26,10 @@ pub struct Tick {
     /// is not idle.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more_pending: bool,
+    /// The microseconds by which the clock was set since the previous tick; negative if it was set back. Delays and
+    /// timeouts move along, so that they keep their remaining time.
+    #[serde(default, skip_serializing_if = "is_no_step")]
+    pub clock_step: i64,
 }
 
 /// The origin of a run that another run called.
@@ -149,6 +153,10 @@ pub enum TickKind {
 /// Omits fields at their default from the journal: most ticks have none of them.
 fn is_zero(duration: &Duration) -> bool {
     *duration == Duration::ZERO
+}
+
+fn is_no_step(step: &i64) -> bool {
+    *step == 0
 }
 
 fn is_false(flag: &bool) -> bool {

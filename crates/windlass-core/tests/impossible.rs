@@ -26,7 +26,7 @@ fn apply(
     kind: TickKind,
 ) -> Result<(), ImpossibleTick> {
     let later = if matches!(kind, TickKind::TimerDue) { Duration::from_secs(100_000) } else { Duration::ZERO };
-    let tick = Tick { at: state.now + later, seed: 1, kind, more_pending: false };
+    let tick = Tick { at: state.now + later, seed: 1, kind, more_pending: false, clock_step: 0 };
     let mut resume = PartialTick::default();
     while let Reduced::NeedBlobs(hashes) = reduce(program, state, &tick, values, &mut resume)? {
         values.load(&hashes);

@@ -351,7 +351,7 @@ proptest! {
                     TickKind::Progress { job, lease_epoch, data: Value::Int(1) },
                 ];
                 for kind in kinds {
-                    let tick = windlass_core::Tick { at: sim.now, seed: 7, kind, more_pending: false };
+                    let tick = windlass_core::Tick { at: sim.now, seed: 7, kind, more_pending: false, clock_step: 0 };
                     let mut resume = windlass_core::PartialTick::default();
                     let reduced = windlass_core::reduce(&program, &mut other.state, &tick, &mut other.values, &mut resume);
                     let commands = match reduced {

@@ -337,7 +337,7 @@ fn a_tick_with_more_pending_does_not_end_mail_waits() {
     request_op(&mut sim, "a", "listen");
     let Job { job, lease_epoch, .. } = sim.flights[0].job;
     let kind = TickKind::StepResult { job, lease_epoch, outcome: TaskOutcome::success(operation("end")) };
-    sim.reduce(Tick { at: sim.now, seed: 1, kind, more_pending: true }).unwrap();
+    sim.reduce(Tick { at: sim.now, seed: 1, kind, more_pending: true, clock_step: 0 }).unwrap();
     assert!(!sim.state.mail.blocked.is_empty());
     sim.event("mail", json(r#"{"to": "a", "text": "just in time"}"#)).drain_buffer();
     assert_eq!(texts(&last_input(&sim, "a")), ["just in time"]);

@@ -431,13 +431,13 @@ fn an_impossible_tick_is_detected_and_changes_nothing() {
         defaults: Value::Null,
     };
     for kind in [TickKind::Restart { lived: windlass_value::Duration::ZERO }, TickKind::TimerDue, early] {
-        let tick = Tick { at: Timestamp(5), seed: 0, kind, more_pending: false };
+        let tick = Tick { at: Timestamp(5), seed: 0, kind, more_pending: false, clock_step: 0 };
         assert!(impossible(&program, &mut sim, &tick).is_some());
         assert_eq!(support::sim::encoded(&sim.state), before);
     }
     sim.now = Timestamp(10);
     sim.start();
-    let back = Tick { at: Timestamp(9), seed: 0, kind: TickKind::TimerDue, more_pending: false };
+    let back = Tick { at: Timestamp(9), seed: 0, kind: TickKind::TimerDue, more_pending: false, clock_step: 0 };
     assert!(impossible(&program, &mut sim, &back).is_some(), "time never goes back");
 }
 
@@ -459,7 +459,7 @@ fn a_run_with_pending_deliveries_is_not_idle() {
         trigger_metadata: Value::Null,
         defaults: Value::Null,
     };
-    sim.reduce(Tick { at: sim.now, seed: 0, kind: start, more_pending: true }).unwrap();
+    sim.reduce(Tick { at: sim.now, seed: 0, kind: start, more_pending: true, clock_step: 0 }).unwrap();
     assert_eq!((sim.state.is_idle(), sim.count("workflow.idle")), (true, 0));
     sim.tick(TickKind::TimerDue);
     assert_eq!(sim.count("workflow.idle"), 1);

@@ -109,11 +109,17 @@ pub struct FinalizedJob {
 
 /// The time and the entropy of each tick.
 pub trait TimeSource: Send {
-    /// Returns the current time. The control loop never lets a run's time go back.
+    /// Returns the current time. A run's time goes back only by a step of the clock.
     fn get_now(&mut self) -> Timestamp;
 
     /// Returns the entropy for the next tick.
     fn entropy(&mut self) -> u64;
+
+    /// Returns the microseconds by which the clock was set since the last call, and 0 while time cannot be set.
+    fn take_clock_step(&mut self) -> i64;
+
+    /// Returns the offset of the clock up to which the steps were taken.
+    fn clock_offset(&mut self) -> i64;
 }
 
 /// The source of incoming ticks.

@@ -23,15 +23,25 @@ impl Clock {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
+        self.at(real_now())
+    }
+
+    /// Returns the time at which the system's clock shows `wall`.
+    pub(crate) fn at(&self, wall: Timestamp) -> Timestamp {
         match self {
-            Clock::Real => real_now(),
-            Clock::Virtual { skipped } => real_now() + *skipped,
+            Clock::Real => wall,
+            Clock::Virtual { skipped } => wall + *skipped,
         }
     }
 
     /// Advances virtual time to `at` and returns true. Real time does not change.
     pub(crate) fn skip_to(&mut self, at: Timestamp) -> bool {
-        let ahead = at.since(self.now());
+        self.skip_from(real_now(), at)
+    }
+
+    /// Does the same while the system's clock shows `wall`.
+    pub(crate) fn skip_from(&mut self, wall: Timestamp, at: Timestamp) -> bool {
+        let ahead = at.since(self.at(wall));
         match self {
             Clock::Real => false,
             Clock::Virtual { skipped } => {

@@ -8,7 +8,7 @@ use windlass_core::{
     Command, ErrorInfo, ExpectedValue, Job, PartialTick, Program, Reduced, ResumeData, RunResult, State, SuspendedOn,
     TaskOutcome, Tick, TickKind, TickOutput, Values, reduce,
 };
-use windlass_value::{BlobHash, Map, Value};
+use windlass_value::{BlobHash, Map, Timestamp, Value};
 
 use crate::RuntimeError;
 use crate::adapter::{
@@ -185,12 +185,12 @@ impl<A: Adapter> ControlLoop<A> {
 
     /// Reduces the first tick of the buffer, if all stored values it needs are available.
     fn reduce_next(&mut self) -> Result<Option<Box<TickNeedingBlobs>>, RuntimeError> {
-        let at = self.adapter.time().get_now().max(self.state.now);
-        let seed = self.adapter.time().entropy();
         let Some(kind) = self.buffer.pop_front() else { return Ok(None) };
+        let (at, clock_step) = self.next_time();
+        let seed = self.adapter.time().entropy();
         // A run with other jobs in flight is not idle anyway.
         let more = self.state.jobs.len() <= 1 && self.adapter.ticks().has_pending_input(!self.buffer.is_empty());
-        let mut tick = Tick { at, seed, kind, more_pending: more };
+        let mut tick = Tick { at, seed, kind, more_pending: more, clock_step };
         self.externalize_large_values(&mut tick.kind);
         if let TickKind::StepResult { job, lease_epoch, .. } = tick.kind {
             let accepted = self.state.jobs.get(&job).is_some_and(|open| open.is_dispatched_under(lease_epoch));
@@ -202,6 +202,22 @@ impl<A: Adapter> ControlLoop<A> {
             Reduced::NeedBlobs(hashes) => return Ok(Some(Box::new(TickNeedingBlobs { tick, resume, hashes }))),
         }
         Ok(None)
+    }
+
+    /// Returns the time of the next tick, and the step by which the clock was set since the last one. The time was read
+    /// after that step and before any other.
+    fn next_time(&mut self) -> (Timestamp, i64) {
+        let time = self.adapter.time();
+        let mut clock_step = time.take_clock_step();
+        let mut now = time.get_now();
+        loop {
+            match time.take_clock_step() {
+                0 => break,
+                later => (clock_step, now) = (clock_step.saturating_add(later), time.get_now()),
+            }
+        }
+        let earliest = Timestamp(self.state.now.0.saturating_add(clock_step));
+        (now.max(earliest), clock_step)
     }
 
     /// Reduces a tick, loading stored values as often as necessary.

@@ -13,6 +13,7 @@ mod clock;
 pub mod codec;
 mod control_loop;
 mod engine;
+mod engine_clock;
 mod error;
 mod external_input;
 pub mod inspect;
@@ -36,6 +37,7 @@ pub use engine::{
     TriggerOptions, find_run, input_hash, is_run_id, is_run_reference, new_run_id, open_descendants, quarantine_reason,
     request,
 };
+pub use engine_clock::{ClockSource, EngineClock};
 pub use error::RuntimeError;
 pub use external_input::{
     InputGate, SECRET_REFERENCE_PREFIX, SecureInput, SecureShape, has_secret_reference, neutralize_references,

@@ -99,6 +99,14 @@ impl<A: Adapter> TimeSource for Spy<A> {
     fn entropy(&mut self) -> u64 {
         self.inner.time().entropy()
     }
+
+    fn take_clock_step(&mut self) -> i64 {
+        self.inner.time().take_clock_step()
+    }
+
+    fn clock_offset(&mut self) -> i64 {
+        self.inner.time().clock_offset()
+    }
 }
 
 impl<A: Adapter> Journal for Spy<A> {

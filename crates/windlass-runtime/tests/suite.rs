@@ -4,10 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod children;
+mod clock;
 mod concurrent_starts;
 mod continued_operations;
 mod control_loop;
 mod crash_every_commit;
+mod damage;
 mod definitions;
 mod engine;
 mod events;
@@ -18,6 +20,7 @@ mod iteration_records;
 mod leases;
 mod loom_actions;
 mod loom_loops;
+mod ordering;
 mod portable_snapshots;
 mod recovery;
 mod references;

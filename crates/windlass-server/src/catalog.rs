@@ -203,7 +203,14 @@ impl Definitions {
             Ok(())
         })?;
         each_record(store, DEFINITION, |record| {
-            let definition = decode_definition(store, &record)?;
+            let definition = match decode_definition(store, &record) {
+                // The others are served without it.
+                Err(error) if error.kind == StoreErrorKind::Damaged => {
+                    tracing::error!(definition = record.key, reason = error.message, "damaged definition");
+                    return Ok(());
+                }
+                decoded => decoded?,
+            };
             if definition.removed_at.is_none() {
                 engine.name_plan(&definition.name, definition.current.plan());
             }
@@ -286,7 +293,12 @@ impl Definitions {
         let newest = self.get(name).or_else(|| self.removed(name)).map_or(0, |definition| definition.versions);
         let below = newest.min(before.saturating_sub(1));
         let numbers = (1..=below).rev().take(limit as usize);
-        numbers.filter_map(|number| read_version(store, name, number).transpose()).collect()
+        let read = |number| match read_version(store, name, number) {
+            // Its damage does not hide the other versions.
+            Err(error) if error.kind == StoreErrorKind::Damaged => None,
+            read => read.transpose(),
+        };
+        numbers.filter_map(read).collect()
     }
 
     /// Compiles a draft and registers the result. Blocking: compiles and writes.
@@ -346,8 +358,12 @@ impl Definitions {
             labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         for _ in 0..MAX_TRIES {
             let now = real_now();
-            let before = store.record(DEFINITION, &plan.name)?;
-            let before = before.map(|record| decode_definition(store, &record)).transpose()?;
+            let record = store.record(DEFINITION, &plan.name)?;
+            let before = match record.as_ref().map(|record| decode_definition(store, record)).transpose() {
+                // Its current version is damaged or was removed as damaged: a new one replaces it.
+                Err(error) if error.kind == StoreErrorKind::Damaged => None,
+                before => before?,
+            };
             // A removed definition continues its version numbers, but otherwise counts as new.
             let active = before.as_ref().filter(|before| before.removed_at.is_none());
             let plan_record = store.record(PLAN, &hash.to_string())?;
@@ -357,11 +373,14 @@ impl Definitions {
                 self.index_definition(same.clone());
                 return Ok((same.clone(), false));
             }
-            let versions = before.as_ref().map_or(0, |before| before.versions);
+            let versions = record.as_ref().map_or(0, count_versions);
             let mut changes = Vec::new();
             let version = match &plan_record {
                 // A plan that was registered before becomes that version again.
-                Some(known) => read_version(store, &plan.name, known.version)?,
+                Some(known) => match read_version(store, &plan.name, known.version) {
+                    Err(error) if error.kind == StoreErrorKind::Damaged => None,
+                    version => version?,
+                },
                 None => None,
             };
             let version = match version {
@@ -393,7 +412,7 @@ impl Definitions {
                 begun: trigger_starts(engine, active, plan, now),
                 removed_at: None,
             };
-            let expected = before.as_ref().map_or(0, |before| before.revision);
+            let expected = record.as_ref().map_or(0, |record| record.revision);
             changes.push(
                 RecordChange::put(DEFINITION, &plan.name, to_json_bytes(&stored), now).with_expected_revision(expected),
             );
@@ -536,6 +555,11 @@ fn decode_definition(store: &dyn Store, record: &RecordRow) -> Result<Definition
     let current = read_version(store, &record.key, stored.current)?
         .ok_or_else(|| unreadable(record, &format!("its version {} is missing", stored.current)))?;
     Ok(build_definition(record.key.as_str().into(), current, stored, record.revision))
+}
+
+/// Returns the number of versions that a definition had, whether they can be read or not.
+fn count_versions(record: &RecordRow) -> u64 {
+    serde_json::from_slice::<DefinitionRecord>(&record.body).map_or(0, |stored| stored.versions)
 }
 
 fn build_definition(name: Arc<str>, current: Version, stored: DefinitionRecord, revision: u64) -> Definition {

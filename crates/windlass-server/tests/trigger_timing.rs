@@ -364,3 +364,44 @@ async fn a_poll_reply_survives_a_crash() {
     }
     assert!(kept >= 2, "only {kept} crashes came in between");
 }
+
+/// The clock is set back behind times that have fired: a recurrence goes on at once, and each new time fires once.
+#[tokio::test]
+async fn a_recurrence_goes_on_when_the_clock_is_set_back_an_hour() {
+    const MINUTE: i64 = 60_000_000;
+    let every = r#"{"type": "recurrence", "recurrence": {"frequency": "Minute", "interval": 10}}"#;
+    let world = World::new();
+    world.register(&tidy(every, "a")).await;
+    let begun = real_now();
+    let scheduler = TriggerScheduler::new(world.app.clone());
+    let at = |minutes: i64| Timestamp(begun.0 + minutes * MINUTE);
+    for minutes in [11, 21, 31, 41, 51, 61] {
+        scheduler.fire_due(at(minutes)).await;
+    }
+    assert_eq!(runs(&world.store), 6);
+    for (minutes, expected) in [(1, 6), (9, 6), (11, 7), (11, 7), (21, 8), (31, 9)] {
+        let next = scheduler.fire_due(at(minutes)).await.expect("it goes on");
+        assert!(next > at(minutes) && next <= at(minutes + 10), "minute {minutes}: next at {next}");
+        assert_eq!(runs(&world.store), expected, "minute {minutes}: nothing early, nothing twice, nothing left out");
+    }
+}
+
+/// The clock was an hour ahead when the definition was registered.
+#[tokio::test]
+async fn a_definition_of_the_future_fires_as_well() {
+    let every = r#"{"type": "recurrence", "recurrence": {"frequency": "Minute", "interval": 10}}"#;
+    let first = World::new();
+    first.register(&tidy(every, "a")).await;
+    let now = real_now();
+    let ahead = now.0 + HOUR;
+    change_record(&first.store, "definition", "tidy", |kept| kept["begun"]["tick"] = json!(ahead));
+    change_record(&first.store, "version", &format!("tidy\0{:010}", 1), |version| {
+        version["registered_at"] = json!(ahead)
+    });
+    let world = World::on(first.store.clone());
+    let scheduler = TriggerScheduler::new(world.app.clone());
+    let next = scheduler.fire_due(now).await.expect("it fires");
+    assert!(next.0 > now.0 && next.0 <= now.0 + HOUR / 6, "{next}");
+    scheduler.fire_due(next).await;
+    assert_eq!(runs(&world.store), 1);
+}

@@ -18,11 +18,11 @@ use crate::seal::{body_sum, seal};
 use crate::stored_run::{StoredRun, stored_run_columns};
 use crate::transaction::WriteTransaction;
 
-pub(crate) fn append(transaction: &WriteTransaction<'_>, batch: RunBatch) -> SqliteResult<BatchVerdict> {
-    let (run, is_new) = match check_batch(transaction, &batch)? {
+pub(crate) fn append(transaction: &WriteTransaction<'_>, batch: &RunBatch) -> SqliteResult<BatchVerdict> {
+    let (run, is_new) = match check_batch(transaction, batch)? {
         BatchCheck::Refused(verdict) => return Ok(verdict),
         BatchCheck::Existing(run) => (*run, false),
-        BatchCheck::New(new) => (create(transaction, &batch, new)?, true),
+        BatchCheck::New(new) => (create(transaction, batch, new)?, true),
     };
     write(RunWriter { transaction, number: run.number, is_new }, run, batch)?;
     Ok(BatchVerdict::Committed)
@@ -195,7 +195,7 @@ struct RunWriter<'t> {
     is_new: bool,
 }
 
-fn write(writer: RunWriter<'_>, run: StoredRun, batch: RunBatch) -> SqliteResult<()> {
+fn write(writer: RunWriter<'_>, run: StoredRun, batch: &RunBatch) -> SqliteResult<()> {
     if let Some(record) = &batch.record {
         writer.record(batch.expected_ticks, record)?;
     }
@@ -212,7 +212,7 @@ fn write(writer: RunWriter<'_>, run: StoredRun, batch: RunBatch) -> SqliteResult
         writer.waits(waits)?;
     }
     if !writer.is_new {
-        writer.change(run, &batch)?;
+        writer.change(run, batch)?;
     }
     if batch.status.as_ref().is_some_and(is_end) {
         writer.end(&batch.run)?;

@@ -28,14 +28,16 @@ const MAX_BYTES_PER_SWEEP: u64 = 16 * 1024 * 1024;
 /// top.
 const MAX_WRITE_TIME: Duration = Duration::from_millis(25);
 
-/// SQL for a run, `?1`, and all its descendants, parents first.
+/// SQL for a run, `?1`, and all its descendants, parents first. A run is created after its parent, so that rows that
+/// form a circle end.
 macro_rules! tree {
     ($root:literal) => {
         concat!(
             "WITH RECURSIVE tree(number, id) AS (
                  SELECT one.number, one.id FROM runs AS one WHERE one.number = ",
             $root,
-            " UNION ALL SELECT one.number, one.id FROM runs AS one JOIN tree ON one.parent = tree.id) "
+            " UNION ALL SELECT one.number, one.id FROM runs AS one JOIN tree
+                  ON one.parent = tree.id AND one.number > tree.number) "
         )
     };
 }
@@ -59,7 +61,7 @@ macro_rules! is_needed {
 
 const ROOTS: &str = concat!(
     "SELECT top.number, top.id FROM runs AS top
-     WHERE top.number > ?2 AND NOT EXISTS (SELECT 1 FROM runs AS above WHERE above.id = top.parent)
+     WHERE top.number > ?2 AND NOT EXISTS (SELECT 1 FROM runs AS above WHERE above.id = top.parent AND above.number < top.number)
          AND NOT ",
     is_needed!("top.number", "?1", "?4"),
     " ORDER BY top.number LIMIT ?3"
@@ -67,7 +69,7 @@ const ROOTS: &str = concat!(
 
 const IS_REMOVABLE: &str = concat!(
     "SELECT top.number FROM runs AS top
-     WHERE top.id = ?1 AND NOT EXISTS (SELECT 1 FROM runs AS above WHERE above.id = top.parent)
+     WHERE top.id = ?1 AND NOT EXISTS (SELECT 1 FROM runs AS above WHERE above.id = top.parent AND above.number < top.number)
          AND NOT ",
     is_needed!("top.number", "?2", "?3")
 );
@@ -168,7 +170,7 @@ fn remove(
 }
 
 /// Removes a run from every listing. Returns the number of deleted rows.
-fn detach_run(transaction: &WriteTransaction<'_>, number: i64, id: &str) -> SqliteResult<usize> {
+pub(crate) fn detach_run(transaction: &WriteTransaction<'_>, number: i64, id: &str) -> SqliteResult<usize> {
     let mut rows = transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM log_totals WHERE run = ?1")?.execute([number])?;

@@ -5,6 +5,7 @@
 mod append;
 mod chain;
 mod clean;
+mod damage;
 mod error;
 mod head;
 mod inbox;
@@ -28,12 +29,13 @@ mod wal;
 mod write;
 mod write_lock;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use windlass_store::{Owner, StoreError, StoreErrorKind, StoreOwners};
+use windlass_store::{DamagedRowId, Owner, StoreError, StoreErrorKind, StoreOwners};
 use windlass_value::Timestamp;
 
 use crate::error::SqliteResult;
@@ -61,6 +63,8 @@ pub struct SqliteStore {
     /// Used only for the change mark, because SQLite's `data_version` is specific to a connection.
     watcher: Mutex<Option<Connection>>,
     stopped: OnceLock<StoreError>,
+    /// The damaged rows that reads have met.
+    damaged: Mutex<BTreeSet<DamagedRowId>>,
     opened: OpenedFiles,
     users: UsersLock,
     keeper: HeadKeeper,
@@ -123,6 +127,7 @@ impl SqliteStore {
             writer: FairLock::new(directory, options.lock_timeout, connection),
             readers: Mutex::default(),
             watcher: Mutex::default(),
+            damaged: Mutex::default(),
             stopped: OnceLock::new(),
             synced: AtomicU64::new(0),
             file,

@@ -8,12 +8,13 @@ use windlass_store::{
 use windlass_value::BlobHash;
 
 use crate::SqliteStore;
+use crate::damage::{RUN_ROWS, RowKind};
 use crate::error::SqliteResult;
 use crate::inbox::find_message;
 use crate::rows::{
     BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, ITERATION_HEAD_COLUMNS, JOURNAL_COLUMNS, JOURNAL_HEAD_COLUMNS,
     JournalHead, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS, blob_body, inbox_row, iteration_head, iteration_row,
-    journal_head_row, journal_row, plan_row, run_row, snapshot_row,
+    journal_head_row, journal_row, plan_row, snapshot_row,
 };
 use crate::stored_run::{StoredRun, stored_run_columns};
 
@@ -53,6 +54,16 @@ impl SqliteStore {
         Ok(found)
     }
 
+    /// Reads at most one row. A damaged one is noted, and is an error.
+    pub(crate) fn only<T>(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        kind: &RowKind<T>,
+    ) -> Result<Option<T>, StoreError> {
+        self.first(sql, parameters, |row, file| kind.decode(row, file).inspect_err(|_| self.note_damage(kind.id(row))))
+    }
+
     fn first<T>(
         &self,
         sql: &str,
@@ -79,11 +90,11 @@ impl SqliteStore {
 
 impl StoreRead for SqliteStore {
     fn run(&self, run: &str) -> Result<Option<RunRow>, StoreError> {
-        self.first(&format!("SELECT {RUN_COLUMNS} FROM runs WHERE id = ?1"), [run], run_row)
+        self.only(&format!("SELECT {RUN_COLUMNS} FROM runs WHERE id = ?1"), [run], &RUN_ROWS)
     }
 
     fn run_by_execution_id(&self, execution_id: i64) -> Result<Option<RunRow>, StoreError> {
-        self.first(&format!("SELECT {RUN_COLUMNS} FROM runs WHERE execution_id = ?1"), [execution_id], run_row)
+        self.only(&format!("SELECT {RUN_COLUMNS} FROM runs WHERE execution_id = ?1"), [execution_id], &RUN_ROWS)
     }
 
     fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError> {

@@ -4,21 +4,21 @@ use rusqlite::{OptionalExtension, params};
 use windlass_store::{RecordChange, RecordRow, StoreError, StoreRecords};
 
 use crate::SqliteStore;
+use crate::damage::RECORD_ROWS;
 use crate::error::SqliteResult;
-use crate::rows::{RECORD_COLUMNS, record_row};
+use crate::rows::RECORD_COLUMNS;
 use crate::seal::seal;
 use crate::transaction::WriteTransaction;
 
 impl StoreRecords for SqliteStore {
     fn record(&self, kind: &str, key: &str) -> Result<Option<RecordRow>, StoreError> {
         let sql = format!("SELECT {RECORD_COLUMNS} FROM records WHERE kind = ?1 AND key = ?2");
-        Ok(self.all(&sql, [kind, key], record_row)?.pop())
+        self.only(&sql, [kind, key], &RECORD_ROWS)
     }
 
     fn records(&self, kind: &str, after_key: &str, limit: u32) -> Result<Vec<RecordRow>, StoreError> {
-        let sql =
-            format!("SELECT {RECORD_COLUMNS} FROM records WHERE kind = ?1 AND key > ?2 ORDER BY kind, key LIMIT ?3");
-        self.all(&sql, params![kind, after_key, limit], record_row)
+        let sql = format!("SELECT {RECORD_COLUMNS} FROM records WHERE kind = ?1 AND key > ?2 ORDER BY kind, key");
+        self.intact(&sql, params![kind, after_key], &RECORD_ROWS, limit)
     }
 
     fn record_keys(&self, kind: &str, after_key: &str, limit: u32) -> Result<Vec<String>, StoreError> {

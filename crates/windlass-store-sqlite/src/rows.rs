@@ -100,6 +100,16 @@ pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> SqliteResult<RunRow> {
     })
 }
 
+/// Returns the number of a row of `RUN_COLUMNS` or `RECORD_COLUMNS`, whatever the rest of it is.
+pub(crate) fn first_column(row: &Row<'_>) -> rusqlite::Result<i64> {
+    row.get(0)
+}
+
+/// Returns the number of a row of `WAIT_COLUMNS`, whatever the rest of it is.
+pub(crate) fn wait_row_number(row: &Row<'_>) -> rusqlite::Result<i64> {
+    row.get(7)
+}
+
 /// Returns the number of ticks. The damage of the newest row is reported to the reader of the journal, so that the run
 /// is listed and can be quarantined.
 pub(crate) fn ticks_as_read(ticks: i64) -> u64 {
@@ -259,6 +269,6 @@ fn check_body(body: &[u8], expected: u32, table: &'static str, row: i64, file: &
 
 /// Decodes the word of a status.
 pub(crate) fn parse_status(word: &str, number: i64, file: &Path) -> Result<RunStatus, StoreError> {
-    let unknown = || damaged(format!("Table runs, row {number} has the unknown status {word:?}."), file);
+    let unknown = || damaged(format!("Table runs, row {number} is damaged: its status {word:?} is unknown."), file);
     RunStatus::parse(word).ok_or_else(unknown)
 }

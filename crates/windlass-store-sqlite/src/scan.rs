@@ -1,41 +1,38 @@
 //! Scans over runs.
 
 use rusqlite::types::Value;
-use rusqlite::{params, params_from_iter};
+use rusqlite::{Transaction, params, params_from_iter};
 use windlass_store::backend::NARROW_COUNT_FACTOR;
 use windlass_store::{
-    OpenWait, ParentFilter, RunFilter, RunRow, RunStatus, RunningFilter, ScrubReport, StatusCount, StoreError,
-    StoreScan,
+    DamagedRowId, DamagedTable, OpenWait, ParentFilter, RunFilter, RunRow, RunStatus, RunningFilter, ScrubReport,
+    StatusCount, StoreError, StoreScan,
 };
 use windlass_value::Timestamp;
 
+use crate::damage::{RUN_ROWS, WAIT_ROWS};
 use crate::error::SqliteResult;
-use crate::rows::{RUN_COLUMNS, WAIT_COLUMNS, open_wait, run_row};
+use crate::rows::{RUN_COLUMNS, WAIT_COLUMNS};
 use crate::schema::unfinished;
 use crate::{SqliteStore, locked, open, owners};
 
 impl StoreScan for SqliteStore {
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         self.read(|transaction| {
-            let mut page = Vec::new();
-            // One status at a time: each page comes in order from an index, whereas several statuses would have to be
-            // sorted.
-            for status in statuses(filter) {
-                let query = RunQuery::from_filter(filter, status);
-                let mut select = transaction.prepare_cached(&query.sql())?;
-                let numbers = [Value::from(before.unwrap_or(i64::MAX)), Value::from(i64::from(limit))];
-                let parameters = params_from_iter(numbers.into_iter().chain(query.parameters));
-                page.extend(select.query_map(parameters, |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?);
+            let mut rows: Vec<RunRow> = Vec::new();
+            let mut before = before.unwrap_or(i64::MAX);
+            loop {
+                // Damaged rows are left out, and the rest of the page is read behind them.
+                let left = limit.saturating_sub(u32::try_from(rows.len()).unwrap_or(u32::MAX));
+                let page = page_numbers(transaction, filter, before, left)?;
+                let last = page.last().copied().filter(|_| page.len() >= left as usize);
+                for number in page {
+                    rows.extend(self.intact_run(transaction, number)?);
+                }
+                match last {
+                    Some(last) if rows.len() < limit as usize => before = last,
+                    _ => return Ok(rows),
+                }
             }
-            page.sort_unstable_by(|one, other| other.cmp(one));
-            page.truncate(limit as usize);
-            let mut select =
-                transaction.prepare_cached(&format!("SELECT {RUN_COLUMNS} FROM runs WHERE number = ?1"))?;
-            let mut rows = Vec::with_capacity(page.len());
-            for number in page {
-                rows.extend(select.query_and_then([number], |row| run_row(row, self.file()))?.next().transpose()?);
-            }
-            Ok(rows)
         })
     }
 
@@ -69,10 +66,9 @@ impl StoreScan for SqliteStore {
 
     fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         // A run that has ended has no timer.
-        let sql = format!(
-            "SELECT {RUN_COLUMNS} FROM runs WHERE timer IS NOT NULL AND timer <= ?1 ORDER BY timer, number LIMIT ?2"
-        );
-        self.all(&sql, params![now.0, limit], run_row)
+        let sql =
+            format!("SELECT {RUN_COLUMNS} FROM runs WHERE timer IS NOT NULL AND timer <= ?1 ORDER BY timer, number");
+        self.intact(&sql, [now.0], &RUN_ROWS, limit)
     }
 
     fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
@@ -89,14 +85,14 @@ impl StoreScan for SqliteStore {
 
     fn waits(&self, run: Option<&str>, after: i64, limit: u32) -> Result<Vec<OpenWait>, StoreError> {
         let of_run = match run {
-            Some(_) => "waits.run = (SELECT number FROM runs WHERE id = ?3)",
-            None => "?3 IS NULL",
+            Some(_) => "waits.run = (SELECT number FROM runs WHERE id = ?2)",
+            None => "?2 IS NULL",
         };
         let sql = format!(
             "SELECT {WAIT_COLUMNS} FROM waits JOIN runs ON runs.number = waits.run
-             WHERE position > ?1 AND {of_run} ORDER BY position LIMIT ?2"
+             WHERE position > ?1 AND {of_run} ORDER BY position"
         );
-        self.all(&sql, params![after, limit, run], open_wait)
+        self.intact(&sql, params![after, run], &WAIT_ROWS, limit)
     }
 
     fn change_mark(&self) -> Result<u64, StoreError> {
@@ -115,7 +111,9 @@ impl StoreScan for SqliteStore {
     }
 
     fn verify(&self) -> Result<Vec<String>, StoreError> {
-        let mut findings = self.read(|transaction| Ok(super::verify::verify(transaction, self.file())))?;
+        let (mut findings, damaged) =
+            self.read(|transaction| Ok(super::verify::verify_rows(transaction, self.file())))?;
+        self.note_damage(damaged);
         findings.extend(owners::damaged_heartbeats(&self.owners));
         Ok(findings)
     }
@@ -123,6 +121,38 @@ impl StoreScan for SqliteStore {
     fn scrub(&self, busy_percent: u32) -> Result<ScrubReport, StoreError> {
         self.scrub_slowly(busy_percent)
     }
+}
+
+impl SqliteStore {
+    /// Reads a run by its number; a damaged one is noted, and `None`.
+    fn intact_run(&self, transaction: &Transaction<'_>, number: i64) -> SqliteResult<Option<RunRow>> {
+        let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE number = ?1");
+        let mut select = transaction.prepare_cached(&sql)?;
+        let row = select.query_and_then([number], |row| RUN_ROWS.decode(row, self.file()))?.next().transpose();
+        match row {
+            Ok(found) => Ok(found),
+            Err(trouble) => {
+                let id = DamagedRowId::new(DamagedTable::Runs, number);
+                self.note_if_damaged(id, trouble).map(|()| None)
+            }
+        }
+    }
+}
+
+/// Returns the numbers of a page of runs, newest first.
+fn page_numbers(transaction: &Transaction<'_>, filter: &RunFilter, before: i64, limit: u32) -> SqliteResult<Vec<i64>> {
+    let mut page = Vec::new();
+    // One status at a time: each page comes in order from an index, whereas several statuses would have to be sorted.
+    for status in statuses(filter) {
+        let query = RunQuery::from_filter(filter, status);
+        let mut select = transaction.prepare_cached(&query.sql())?;
+        let numbers = [Value::from(before), Value::from(i64::from(limit))];
+        let parameters = params_from_iter(numbers.into_iter().chain(query.parameters));
+        page.extend(select.query_map(parameters, |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?);
+    }
+    page.sort_unstable_by(|one, other| other.cmp(one));
+    page.truncate(limit as usize);
+    Ok(page)
 }
 
 /// Returns the statuses that match; a single `None` if any status does.

@@ -9,10 +9,11 @@ use rusqlite::{Connection, Row, Transaction, params};
 use windlass_store::backend::JournalCheck;
 use windlass_store::{ScrubReport, StoreError};
 
+use crate::damage::isolated_row;
 use crate::error::{SqliteResult, SqliteStoreError};
 use crate::rows::{JOURNAL_COLUMNS, JOURNAL_HEAD_COLUMNS, journal_head_row, journal_row};
 use crate::transaction::newest_link;
-use crate::verify::{DecodeRow, FROM_THE_FUTURE, TABLES};
+use crate::verify::{DecodeRow, FROM_THE_FUTURE, PARENTS, TABLES, parent_finding};
 use crate::{SqliteStore, locked, open, owners};
 
 /// The number of rows that one transaction reads.
@@ -77,6 +78,7 @@ impl Scrub<'_> {
             let written = journal_head_row(row, file)?.written;
             journal_row(row, file).map(|_| written)
         });
+        self.parents(connection);
         self.journals(connection);
         self.pages(connection);
         self.report.findings.extend(owners::damaged_heartbeats(&self.store.owners));
@@ -123,8 +125,25 @@ impl Scrub<'_> {
                 self.find(format!("A row was written by commit {written}, and {FROM_THE_FUTURE} {newest}."));
             }
             Ok(_) => {}
-            Err(error) => self.find(error.into_error(self.store.file()).message),
+            Err(error) => {
+                let error = error.into_error(self.store.file());
+                self.store.note_damage(isolated_row(&error));
+                self.find(error.message);
+            }
         }
+    }
+
+    /// Checks that the rows of runs form trees.
+    fn parents(&mut self, connection: &mut Connection) {
+        self.step(connection, |scrub, transaction| {
+            let mut select = transaction.prepare(PARENTS)?;
+            let mut rows = select.query([])?;
+            while let Some(row) = rows.next()? {
+                let finding = parent_finding(row)?;
+                scrub.find(finding);
+            }
+            Ok(())
+        });
     }
 
     /// Checks that the journals have no gaps, one run at a time.

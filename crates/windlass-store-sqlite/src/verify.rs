@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use rusqlite::{Row, Transaction};
+use windlass_store::DamagedRowId;
 use windlass_store::backend::JournalCheck;
 
+use crate::damage::isolated_row;
 use crate::error::SqliteResult;
 use crate::logs::{LOG_COLUMNS, LOG_TOTAL_COLUMNS, log_row, log_totals};
 use crate::rows::{
@@ -17,7 +19,12 @@ use crate::transaction::newest_link;
 
 /// Runs all checks. Damage that stops one check is a finding like any other, and the next check runs.
 pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> Vec<String> {
-    let mut check = StoreCheck { transaction, file, newest: u64::MAX, findings: Vec::new() };
+    verify_rows(transaction, file).0
+}
+
+/// Does the same, and returns the damaged rows that are isolated as well.
+pub(crate) fn verify_rows(transaction: &Transaction<'_>, file: &Path) -> (Vec<String>, Vec<DamagedRowId>) {
+    let mut check = StoreCheck { transaction, file, newest: u64::MAX, findings: Vec::new(), damaged: Vec::new() };
     check.pages();
     if let Some(link) = check.report(newest_link(transaction, file)) {
         check.newest = link.sequence;
@@ -25,8 +32,9 @@ pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> Vec<String> 
     for (table, columns, decode) in TABLES {
         check.table(&format!("SELECT {columns} FROM {table}"), *decode);
     }
+    check.parents();
     check.journals();
-    check.findings
+    (check.findings, check.damaged)
 }
 
 /// Decodes a row and returns the number of the commit that has written it, or 0 if the row does not say.
@@ -51,17 +59,35 @@ pub(crate) const TABLES: &[(&str, &str, DecodeRow)] = &[
     ("removed_runs", "number, checksum, number", |row, file| check(row, 1, "removed_runs", file).map(|()| 0)),
 ];
 
+/// Selects runs that are not newer than their parents: rows that do not form a tree break that somewhere.
+pub(crate) const PARENTS: &str =
+    "SELECT child.id, above.id FROM runs AS child JOIN runs AS above ON above.id = child.parent
+                                  WHERE child.parent IS NOT NULL AND above.number >= child.number";
+
+/// Describes a row of `PARENTS`.
+pub(crate) fn parent_finding(row: &Row<'_>) -> SqliteResult<String> {
+    let (run, parent): (String, String) = (row.get(0)?, row.get(1)?);
+    Ok(format!("Run {run}: its parent {parent} is not older than the run."))
+}
+
 struct StoreCheck<'t> {
     transaction: &'t Transaction<'t>,
     file: &'t Path,
     /// The number of the newest commit: no row is of a later one.
     newest: u64,
     findings: Vec<String>,
+    damaged: Vec<DamagedRowId>,
 }
 
 impl StoreCheck<'_> {
     fn report<T>(&mut self, outcome: SqliteResult<T>) -> Option<T> {
-        outcome.map_err(|trouble| self.findings.push(trouble.into_error(self.file).message)).ok()
+        outcome
+            .map_err(|trouble| {
+                let error = trouble.into_error(self.file);
+                self.damaged.extend(isolated_row(&error));
+                self.findings.push(error.message);
+            })
+            .ok()
     }
 
     fn pages(&mut self) {
@@ -74,6 +100,14 @@ impl StoreCheck<'_> {
         let mut pragma = self.transaction.prepare("PRAGMA integrity_check")?;
         let lines = pragma.query_map([], |row| row.get(0))?;
         Ok(lines.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn parents(&mut self) {
+        let outcome = self.rows(PARENTS, &mut |check, row| {
+            check.findings.push(parent_finding(row)?);
+            Ok(())
+        });
+        self.report(outcome);
     }
 
     fn table(&mut self, sql: &str, decode: DecodeRow) {

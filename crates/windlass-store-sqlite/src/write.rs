@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rusqlite::params;
 use windlass_store::{
-    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, PlanRow, RUN_FORMAT, RunBatch, StoreError, StoreWrite,
-    check_run_format,
+    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, PlanRow, RUN_FORMAT, RunBatch, StoreError, StoreErrorKind,
+    StoreWrite, check_run_format,
 };
 
 use crate::append::append;
@@ -18,7 +18,11 @@ use crate::{SqliteStore, owners};
 
 impl StoreWrite for SqliteStore {
     fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError> {
-        self.write(|transaction| batches.into_iter().map(|batch| append(transaction, batch)).collect())
+        let all = self.write(|transaction| batches.iter().map(|batch| append(transaction, batch)).collect());
+        match all {
+            Err(error) if error.kind == StoreErrorKind::Damaged => self.append_intact(&batches),
+            all => all,
+        }
     }
 
     fn put_plan(&self, plan: &PlanRow) -> Result<(), StoreError> {
@@ -33,11 +37,24 @@ impl StoreWrite for SqliteStore {
     }
 
     fn claim(&self, run: &str, owner: &str) -> Result<ClaimResult, StoreError> {
-        self.write(|transaction| self.claim_in(transaction, run, owner))
+        match self.claim_all(&[run.into()], owner)?.pop() {
+            Some(claim) => Ok(claim),
+            None => Ok(ClaimResult::NoSuchRun),
+        }
     }
 
     fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<ClaimResult>, StoreError> {
-        self.write(|transaction| runs.iter().map(|run| self.claim_in(transaction, run, owner)).collect())
+        self.write(|transaction| {
+            let claim = |run: &Arc<str>| {
+                self.claim_in(transaction, run, owner).or_else(|trouble| match trouble.into_error(self.file()) {
+                    error if error.kind == StoreErrorKind::Damaged => {
+                        Ok(ClaimResult::Damaged { reason: error.message })
+                    }
+                    error => Err(error.into()),
+                })
+            };
+            runs.iter().map(claim).collect()
+        })
     }
 
     fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError> {
@@ -84,6 +101,27 @@ impl StoreWrite for SqliteStore {
 }
 
 impl SqliteStore {
+    /// Appends the batches that damage does not prevent. The others get the verdict `Damaged`.
+    ///
+    /// Each batch is tried alone and rolled back, so that all intact ones still commit together or not at all.
+    fn append_intact(&self, batches: &[RunBatch]) -> Result<Vec<BatchVerdict>, StoreError> {
+        let mut intact = Vec::with_capacity(batches.len());
+        for batch in batches {
+            let tried = self.write_if(|transaction| append(transaction, batch).map(|_| false));
+            match tried {
+                Err(error) if error.kind == StoreErrorKind::Damaged => intact.push(false),
+                tried => intact.push(tried.map(|_| true)?),
+            }
+        }
+        self.write(|transaction| {
+            let append_one = |(batch, intact)| match intact {
+                true => append(transaction, batch),
+                false => Ok(BatchVerdict::Damaged),
+            };
+            batches.iter().zip(intact).map(append_one).collect()
+        })
+    }
+
     fn claim_in(&self, transaction: &WriteTransaction<'_>, run: &str, owner: &str) -> SqliteResult<ClaimResult> {
         let Some(before) = StoredRun::find(transaction, run)? else { return Ok(ClaimResult::NoSuchRun) };
         if before.format > RUN_FORMAT {

@@ -9,6 +9,7 @@
 pub mod backend;
 mod checksum;
 pub mod conformance;
+mod damage;
 mod error;
 mod filter;
 mod log;
@@ -17,6 +18,7 @@ mod row;
 mod verify;
 mod writer;
 
+pub use damage::{DamagedRowId, DamagedTable, IsolatedRow, StoreDamage};
 pub use error::{DamagedRow, StoreError, StoreErrorKind};
 pub use filter::{ParentFilter, RunFilter, RunningFilter, StatusCount};
 pub use log::{LogBatch, LogFilter, LogPage, LogRow, LogStream, NewLogLine, StoreLogs};
@@ -32,7 +34,8 @@ use windlass_value::{BlobHash, Timestamp};
 pub trait StoreWrite: Send + Sync {
     /// Appends batches of many runs in one transaction and returns one verdict each, in the given order.
     ///
-    /// A batch that is not committed leaves no trace; the others are committed all the same.
+    /// A batch that is not committed leaves no trace; the others are committed all the same. So a run with a damaged row
+    /// refuses only its own batches.
     fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError>;
 
     /// Stores a plan under its hash; storing the same hash twice is idempotent.
@@ -97,7 +100,7 @@ pub trait StoreRead: Send + Sync {
     fn loops(&self, run: &str) -> Result<Vec<String>, StoreError>;
 }
 
-/// Scans over runs.
+/// Scans over runs. A damaged row is left out, and all others are returned: see [`StoreDamage`].
 pub trait StoreScan: Send + Sync {
     /// Lists runs, newest first. `before` is the number of the last run seen, for the next page.
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError>;
@@ -160,7 +163,7 @@ pub trait StoreClean: Send + Sync {
 /// Small records that are not part of any run: a server's registrations, tokens and settings.
 ///
 /// Each record has a kind, a key and a revision. A change that expects another revision is refused (optimistic
-/// locking).
+/// locking). Reading a damaged record is an error; a page leaves it out.
 pub trait StoreRecords: Send + Sync {
     /// Returns one record; `None` if there is none.
     fn record(&self, kind: &str, key: &str) -> Result<Option<RecordRow>, StoreError>;
@@ -211,9 +214,15 @@ pub struct ScrubReport {
 }
 
 /// The complete store interface.
-pub trait Store: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreLogs + StoreOwners {}
+pub trait Store:
+    StoreWrite + StoreRead + StoreScan + StoreDamage + StoreClean + StoreRecords + StoreLogs + StoreOwners
+{
+}
 
-impl<S: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreLogs + StoreOwners> Store for S {}
+impl<S> Store for S where
+    S: StoreWrite + StoreRead + StoreScan + StoreDamage + StoreClean + StoreRecords + StoreLogs + StoreOwners
+{
+}
 
 /// A live owner. Dropping it ends its liveness.
 pub struct Owner {

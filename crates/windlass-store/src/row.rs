@@ -307,6 +307,8 @@ pub enum BatchVerdict {
     Conflict,
     /// Another run has the execution id of the run to create.
     ExecutionIdConflict,
+    /// The rows of the run that the batch needs are damaged.
+    Damaged,
 }
 
 /// The outcome of claiming a run.
@@ -327,6 +329,11 @@ pub enum ClaimResult {
     NeedsNewer {
         /// The format of the run's stored data.
         format: u32,
+    },
+    /// The run's row is damaged: no process can own it.
+    Damaged {
+        /// A sentence that says what is wrong with the row.
+        reason: String,
     },
 }
 

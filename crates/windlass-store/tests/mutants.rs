@@ -43,6 +43,8 @@ const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::NeverSweeps, "removal deletes"),
     (Flaw::LosesOtherBlobs, "removal deletes"),
     (Flaw::KeepsAllLines, "log lines are bounded"),
+    (Flaw::HidesDamage, "only the row"),
+    (Flaw::KeepsCircles, "form a circle"),
 ];
 
 #[test]
@@ -103,6 +105,10 @@ impl ConformanceSubject for FlawedSubject {
 
     fn damage_blob(&mut self, hash: &BlobHash) {
         assert!(self.store.inner.damage_blob(hash), "there is a blob to damage");
+    }
+
+    fn damage_run(&mut self, run: &str) {
+        assert!(self.store.inner.damage_run(run));
     }
 
     fn damage_record(&mut self, kind: &str, key: &str) {

@@ -180,9 +180,9 @@ impl Recurrence {
 
     fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let anchor = Timestamp(self.anchor.timestamp().as_microsecond());
-        // A recurrence with a given start time fires at that time as well.
-        let first = if self.from_anchor { Timestamp(anchor.0 - 1) } else { anchor };
-        let after = after.max(first);
+        // A recurrence with a given start time fires at that time as well. Otherwise the anchor is only its phase: a clock
+        // that was set back since must not keep it from firing until then.
+        let after = if self.from_anchor { after.max(Timestamp(anchor.0 - 1)) } else { after };
         let next = match self.frequency {
             Frequency::Seconds(seconds) => {
                 let step = seconds.checked_mul(self.interval)?.checked_mul(1_000_000)?;
@@ -229,7 +229,7 @@ impl Recurrence {
 
     fn matches_date(&self, date: Date) -> bool {
         let anchor = self.anchor.date();
-        if date < anchor {
+        if self.from_anchor && date < anchor {
             return false;
         }
         let months = |date: Date| i64::from(date.year()) * 12 + i64::from(date.month());

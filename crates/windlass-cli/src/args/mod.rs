@@ -133,7 +133,7 @@ pub(crate) enum CliCommand {
     Repair(RepairArgs),
     /// Check that a server is alive, for containers and scripts
     Health(HealthArgs),
-    /// Remove runs that ended long ago and the data only they reference
+    /// Remove runs that ended long ago and the data only they reference, or damaged rows
     Clean(CleanArgs),
     #[command(hide = true)]
     Workflow(WorkflowArgs),
@@ -517,11 +517,14 @@ pub(crate) struct ApproveArgs {
 #[derive(ClapArgs)]
 pub(crate) struct CleanArgs {
     /// Minimum time since the run ended: `30d`, `12h`, or ISO 8601 (`P30D`)
-    #[arg(long, value_name = "AGE")]
-    pub older_than: String,
+    #[arg(long, value_name = "AGE", required_unless_present = "damaged")]
+    pub older_than: Option<String>,
     /// Print what would be removed without removing it
     #[arg(long)]
     pub dry_run: bool,
+    /// Remove a damaged row as `doctor` names it, such as `runs/17`, or a damaged or quarantined run by its id; repeatable
+    #[arg(long, value_name = "ROW", conflicts_with = "older_than")]
+    pub damaged: Vec<String>,
 }
 
 #[derive(ClapArgs)]

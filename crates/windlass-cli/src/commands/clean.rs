@@ -1,16 +1,17 @@
 //! `windlass clean`
 
 use windlass_runtime::{CleanupReport, clean_runs as remove, real_now, removable};
-use windlass_store::RemovableTree;
+use windlass_store::{DamagedRowId, DamagedTable, IsolatedRow, RemovableTree, RunStatus, Store, StoreErrorKind};
 use windlass_value::{Timestamp, Value};
 
 use crate::args::{self, GlobalArgs};
-use crate::failure::{CliExit, CliFailure};
+use crate::failure::{CliExit, CliFailure, codes};
 use crate::{durations, out, stores, text};
 
 pub(crate) fn clean(global: &GlobalArgs, args: &args::CleanArgs) -> Result<CliExit, CliFailure> {
     crate::runs::require_store(global, "clean")?;
-    let age = durations::parse(&args.older_than)?;
+    let Some(older_than) = &args.older_than else { return remove_damaged(global, args) };
+    let age = durations::parse(older_than)?;
     let before = Timestamp(real_now().0.saturating_sub_unsigned(age.0));
     let store = stores::open(global)?;
     match args.dry_run {
@@ -18,6 +19,52 @@ pub(crate) fn clean(global: &GlobalArgs, args: &args::CleanArgs) -> Result<CliEx
         false => show_cleaned(global, remove(&*store, before)?),
     }?;
     Ok(CliExit::Success)
+}
+
+/// Removes damaged rows and quarantined runs. All names are checked before anything is removed.
+fn remove_damaged(global: &GlobalArgs, args: &args::CleanArgs) -> Result<CliExit, CliFailure> {
+    let store = stores::open(global)?;
+    let rows = args.damaged.iter().map(|name| find_damaged(global, &*store, name)).collect::<Result<Vec<_>, _>>()?;
+    let mut removed = Vec::new();
+    for (row, name) in rows.into_iter().zip(&args.damaged) {
+        if !args.dry_run && !store.remove_damaged(row)? {
+            return Err(not_damaged(global, name));
+        }
+        removed.push(row.to_string());
+    }
+    while !args.dry_run && store.sweep()?.more {}
+    if global.json {
+        let rows = Value::list(removed.into_iter().map(Value::from).collect());
+        let field = if args.dry_run { "would_remove" } else { "removed" };
+        out::print_json(&Value::object([(field, rows)]))?;
+    } else {
+        let what = if args.dry_run { "would be removed" } else { "removed" };
+        out::print(&removed.iter().map(|row| format!("{row} {what}")).collect::<Vec<_>>().join("\n"))?;
+    }
+    Ok(CliExit::Success)
+}
+
+/// Finds a row by its id, or a run by its own.
+fn find_damaged(global: &GlobalArgs, store: &dyn Store, name: &str) -> Result<DamagedRowId, CliFailure> {
+    let quarantined = |number| DamagedRowId::new(DamagedTable::Runs, number);
+    match (name.parse(), store.run(name)) {
+        (Ok(row), _) => Ok(row),
+        (_, Ok(Some(row))) if row.status == RunStatus::Quarantined => Ok(quarantined(row.number)),
+        (_, Ok(_)) => Err(not_damaged(global, name)),
+        (_, Err(error)) if error.kind == StoreErrorKind::Damaged => {
+            let is_run = |row: &IsolatedRow| row.id.table == DamagedTable::Runs && row.name.as_deref() == Some(name);
+            let found = store.damage()?.into_iter().find(is_run);
+            found.map(|row| row.id).ok_or_else(|| not_damaged(global, name))
+        }
+        (_, Err(error)) => Err(error.into()),
+    }
+}
+
+fn not_damaged(global: &GlobalArgs, name: &str) -> CliFailure {
+    let doctor = stores::command(global, "doctor");
+    CliFailure::usage(format!("`{name}` is neither a damaged row nor a damaged or quarantined run"))
+        .code(codes::NO_SUCH_RUN)
+        .hint(format!("`{doctor}` lists them"))
 }
 
 fn show_found(global: &GlobalArgs, found: &[RemovableTree]) -> Result<(), CliFailure> {

@@ -3,7 +3,7 @@
 use windlass_core::Limits;
 use windlass_runtime::RuntimeError;
 use windlass_runtime::inspect::live_owner;
-use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError, StoreErrorKind};
+use windlass_store::{IsolatedRow, RunFilter, RunRow, RunStatus, Store, StoreError, StoreErrorKind};
 use windlass_value::Value;
 
 use crate::args::GlobalArgs;
@@ -24,12 +24,13 @@ pub(crate) fn doctor(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
     crate::runs::require_store(global, "doctor")?;
     let settings = CliSettings::load(global)?;
     let store = stores::open(global)?;
-    let damage = store.scrub(BUSY_PERCENT)?.findings.into_iter().map(|what| Finding {
-        run: None,
-        what,
-        hint: "copy the store's directory first".to_owned(),
-    });
-    let mut findings: Vec<Finding> = damage.collect();
+    let found = store.scrub(BUSY_PERCENT)?.findings;
+    let isolated = store.damage()?;
+    // A row that can be removed is listed once, with how.
+    let found = found.into_iter().filter(|what| !isolated.iter().any(|row| row.reason == *what));
+    let whole = |what| Finding { run: None, what, hint: "copy the store's directory first".to_owned() };
+    let mut findings: Vec<Finding> = found.map(whole).collect();
+    findings.extend(isolated.iter().map(|row| damaged_row(global, row)));
     findings.extend(check_audit_log(global));
     let mut open = Vec::new();
     stores::each_run(&*store, &RunFilter { unfinished: true, ..RunFilter::default() }, |row| {
@@ -41,6 +42,14 @@ pub(crate) fn doctor(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
     }
     show(global, &findings, open.len())?;
     Ok(if findings.is_empty() { CliExit::Success } else { CliExit::Failed })
+}
+
+/// Describes a damaged row without which everything else works.
+fn damaged_row(global: &GlobalArgs, row: &IsolatedRow) -> Finding {
+    let remove = stores::command(global, &format!("clean --damaged {}", row.id));
+    let hint =
+        format!("copy the store's directory first; everything else works without it, and this removes it: {remove}");
+    Finding { run: Some(row.name.clone().unwrap_or_else(|| row.id.to_string())), what: row.reason.clone(), hint }
 }
 
 /// Checks whether the audit log of the server was modified.
@@ -69,7 +78,8 @@ fn check_run(
     }
     if row.status == RunStatus::Quarantined {
         let why = windlass_runtime::quarantine_reason(row).map_or_else(String::new, |error| error.message.to_string());
-        return finding(format!("it is quarantined: {why}"), replay());
+        let remove = stores::command(global, &format!("clean --damaged {}", row.run));
+        return finding(format!("it is quarantined: {why}"), format!("{}; to remove it: {remove}", replay()));
     }
     if live_owner(store, row)?.is_some() {
         return Ok(None);

@@ -34,7 +34,8 @@ pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit
     let page = match &runs {
         Runs::Store(store) => {
             let filter = with_resolved_search(&**store, filter)?;
-            RunPage::read(&**store, &filter_by_status(&**store, filter, &statuses)?, args)?
+            let page = RunPage::read(&**store, &filter_by_status(&**store, filter, &statuses)?, args)?;
+            page.with_damaged(&**store, args, &statuses)?
         }
         Runs::Server(server) => RunPage::request(server, &filter, &statuses, args)?,
     };
@@ -86,6 +87,27 @@ impl RunPage {
         Ok(RunPage { runs: runs.collect::<Result<_, CliFailure>>()?, next })
     }
 
+    /// Adds the runs whose rows are damaged to the first page, whatever the other filters: what they are compared with may
+    /// be part of the damage.
+    fn with_damaged(
+        mut self,
+        store: &dyn Store,
+        args: &args::ListArgs,
+        statuses: &[ListedStatus],
+    ) -> Result<RunPage, CliFailure> {
+        let is_listed = statuses.is_empty() || statuses.contains(&ListedStatus::Damaged);
+        if args.before.is_some() || !is_listed {
+            return Ok(self);
+        }
+        let listed = store.damage()?.into_iter().filter_map(|damaged| {
+            let row = *damaged.run?;
+            let run = if row.run.is_empty() { damaged.id.to_string().into() } else { row.run.clone() };
+            Some((ListedStatus::Damaged, RunRow { run, ..row }))
+        });
+        self.runs.splice(0..0, listed.collect::<Vec<_>>());
+        Ok(self)
+    }
+
     fn request(
         server: &ServerRuns,
         filter: &RunFilter,
@@ -122,7 +144,12 @@ fn print_notes(global: &GlobalArgs, runs: &Runs, listed: &[ListedRun]) -> Result
         };
         out::note(&format!("no process runs an interrupted run; to resume {}: {resume}", row.run));
     }
-    for (_, row) in listed {
+    let is_damaged = |(status, _): &&ListedRun| *status == ListedStatus::Damaged;
+    if let Some((_, row)) = listed.iter().find(is_damaged) {
+        let look = stores::command(global, "doctor");
+        out::note(&format!("the row of {} is damaged; all other runs work\n  hint: {look}", row.run));
+    }
+    for (_, row) in listed.iter().filter(|run| !is_damaged(run)) {
         if let Some(why) = windlass_runtime::quarantine_reason(row) {
             let look = stores::command(global, &format!("replay {}", row.run));
             out::note(&format!("{} is quarantined: {}\n  hint: {look}", row.run, why.message));
@@ -217,5 +244,6 @@ fn to_value((status, row): &ListedRun) -> Value {
         ("labels", text::labels_value(&row.labels)),
     ];
     let error = |why: ErrorInfo| ("error", windlass_runtime::error_value(&why));
-    Value::object(facts.into_iter().chain(windlass_runtime::quarantine_reason(row).map(error)))
+    let reason = windlass_runtime::quarantine_reason(row).filter(|_| *status != ListedStatus::Damaged);
+    Value::object(facts.into_iter().chain(reason.map(error)))
 }

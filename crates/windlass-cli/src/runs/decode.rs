@@ -81,6 +81,8 @@ pub(crate) fn listed_run(value: &Value) -> Decoded<(ListedStatus, RunRow)> {
     let stored = match status {
         ListedStatus::Stored(status) => status,
         ListedStatus::Interrupted => RunStatus::Running,
+        // Such a run can only be shown and removed.
+        ListedStatus::Damaged => RunStatus::Quarantined,
     };
     let error = value.get("error").map(error).transpose()?;
     let row = RunRow {

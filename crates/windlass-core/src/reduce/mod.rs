@@ -152,6 +152,7 @@ impl Reducer<'_> {
     }
 
     fn begin(&mut self, tick: &Tick) -> FaultResult {
+        self.state.move_clock(self.program, tick.clock_step);
         if tick.at < self.state.now {
             return Err(Box::new(ReducerFault::TimeGoesBack { at: tick.at, now: self.state.now }));
         }

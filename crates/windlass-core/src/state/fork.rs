@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_value::{Duration, Timestamp, Value};
+use windlass_value::{Timestamp, Value};
 
 use super::{AgendaItem, Frame, FrameBody, FrameId, ScopeId, State, TimerKey, Variable};
 use crate::ErrorInfo;
@@ -46,16 +46,24 @@ impl State {
     /// Continues the run's time at `at`: delays and timeouts keep their remaining duration, so that no time has passed
     /// for them. A wait for a point in time keeps that point.
     pub fn shift_time_to(&mut self, program: &Program, at: Timestamp) {
-        let by = at.since(self.now);
-        if at <= self.now || by == Duration::ZERO {
+        if at > self.now {
+            self.move_clock(program, at.0.saturating_sub(self.now.0));
+        }
+    }
+
+    /// Moves the run's time by a number of microseconds, because the clock was set. Delays and timeouts keep their
+    /// remaining duration; a wait for a point in time keeps that point.
+    pub(crate) fn move_clock(&mut self, program: &Program, by: i64) {
+        if by == 0 {
             return;
         }
+        let moved = |at: Timestamp| Timestamp(at.0.saturating_add(by));
         let stays = |frame: &Frame| matches!(&program.node(frame.node).kind, NodeKind::Wait(Wait::Until(_)));
         let points: Vec<TimerKey> =
             self.frames.iter().filter(|(_, frame)| stays(frame)).filter_map(|(_, frame)| frame.alarm).collect();
         let shift = |key: &mut TimerKey| {
             if !points.contains(key) {
-                key.0 = key.0 + by;
+                key.0 = moved(key.0);
             }
         };
         let timers = std::mem::take(&mut self.timers).into_iter();
@@ -66,27 +74,27 @@ impl State {
             })
             .collect();
         for frame in self.frames.values_mut() {
-            frame.started_at = frame.started_at + by;
+            frame.started_at = moved(frame.started_at);
             let account = frame.account.as_mut().and_then(|account| account.time.as_mut());
             [frame.deadline.as_mut(), frame.alarm.as_mut(), account].into_iter().flatten().for_each(shift);
             match &mut frame.body {
                 FrameBody::Loop(body) => {
-                    body.time_at = body.time_at.map(|time| time + by);
+                    body.time_at = body.time_at.map(moved);
                     body.time_key.as_mut().into_iter().for_each(shift);
                 }
                 FrameBody::Pipeline(body) => {
-                    body.task_started_at = body.task_started_at + by;
-                    body.first_try_at = body.first_try_at.map(|time| time + by);
+                    body.task_started_at = moved(body.task_started_at);
+                    body.first_try_at = body.first_try_at.map(moved);
                 }
                 _ => {}
             }
         }
         for iteration in self.scopes.values_mut().filter_map(|scope| scope.iteration.as_mut()) {
-            iteration.started_at = iteration.started_at + by;
-            iteration.loop_started_at = iteration.loop_started_at + by;
+            iteration.started_at = moved(iteration.started_at);
+            iteration.loop_started_at = moved(iteration.loop_started_at);
         }
         self.jobs.values_mut().filter_map(|open| open.cancelled.as_mut()).for_each(shift);
-        self.now = at;
+        self.now = moved(self.now);
     }
 
     /// Returns the frame that the next agenda item begins or continues.

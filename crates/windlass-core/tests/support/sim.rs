@@ -194,7 +194,7 @@ impl<'p> Sim<'p> {
 
     /// Reduces one tick at the current time.
     pub(crate) fn tick(&mut self, kind: TickKind) -> &mut Self {
-        let tick = Tick { at: self.now, seed: self.rng.next(), kind, more_pending: false };
+        let tick = Tick { at: self.now, seed: self.rng.next(), kind, more_pending: false, clock_step: 0 };
         self.reduce(tick).unwrap_or_else(|impossible| panic!("{impossible}"));
         self
     }

@@ -90,6 +90,14 @@ impl<A: Adapter> TimeSource for DecoratedAdapter<A> {
     fn entropy(&mut self) -> u64 {
         self.inner.time().entropy()
     }
+
+    fn take_clock_step(&mut self) -> i64 {
+        self.inner.time().take_clock_step()
+    }
+
+    fn clock_offset(&mut self) -> i64 {
+        self.inner.time().clock_offset()
+    }
 }
 
 impl<A: Adapter> TickSource for DecoratedAdapter<A> {

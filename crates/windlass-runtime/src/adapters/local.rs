@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::codec;
 use crate::concerns;
 use crate::engine::EventFeed;
+use crate::engine_clock::EngineClock;
 use crate::workers::RunWorkers;
 
 /// The maximum number of ticks taken in one batch; the rest stays queued.
@@ -49,6 +50,9 @@ pub type RunMailbox = mpsc::UnboundedSender<RunMessage>;
 /// An adapter with workers of this process, a mailbox and a clock; see the module documentation.
 pub struct LocalAdapter {
     clock: Clock,
+    wall: EngineClock,
+    /// The offset of the wall clock up to which its steps are part of ticks.
+    clock_offset: i64,
     entropy: u64,
     mail: mpsc::UnboundedReceiver<RunMessage>,
     mailbox: RunMailbox,
@@ -79,8 +83,12 @@ impl LocalAdapter {
         let (mailbox, mail) = mail;
         let blobs = BTreeMap::new();
         let (feed, inbox_check_pending, postponed, draining) = (None, false, None, Arc::default());
+        let wall = EngineClock::default();
+        let clock_offset = wall.offset();
         LocalAdapter {
             clock,
+            wall,
+            clock_offset,
             entropy: seed,
             mail,
             mailbox,
@@ -92,6 +100,21 @@ impl LocalAdapter {
             draining,
             blobs,
         }
+    }
+
+    /// Uses the engine's clock. `offset` is the one under which the run's timers were set.
+    #[must_use]
+    pub(crate) fn with_clock(self, wall: EngineClock, offset: i64) -> LocalAdapter {
+        LocalAdapter { wall, clock_offset: offset, ..self }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.at(self.wall.now())
+    }
+
+    /// The clock was set, and no tick has moved the timers yet.
+    fn was_clock_set(&self) -> bool {
+        self.wall.offset() != self.clock_offset
     }
 
     /// Reads the inbox first: messages may have arrived while the run was not in memory.
@@ -132,7 +155,11 @@ impl LocalAdapter {
 
     async fn wait(&mut self, until: Option<Timestamp>) -> NextInput {
         loop {
-            let now = self.clock.now();
+            let moved = self.wall.moved();
+            if until.is_some() && self.was_clock_set() {
+                return NextInput::Timer;
+            }
+            let now = self.now();
             let check = (self.workers.in_flight() > 0).then(|| now + self.workers.lease_check_interval());
             // The clock may be set forward or the machine may have slept, and a running sleep does not notice.
             let again = until.map(|_| now + CLOCK_CHECK_INTERVAL);
@@ -148,8 +175,9 @@ impl LocalAdapter {
                 Some(report) = self.reports.recv() => return NextInput::Ticks(self.drain_reports(report)),
                 mail = self.mail.recv() => return mail.map_or(NextInput::Closed, |mail| self.handle_message(mail)),
                 () = sleep => {}
+                () = moved => continue,
             }
-            if until.is_some_and(|at| at <= self.clock.now()) {
+            if until.is_some_and(|at| at <= self.now()) {
                 return NextInput::Timer;
             }
             let lost = self.workers.expire_leases();
@@ -203,7 +231,16 @@ impl Adapter for LocalAdapter {
 
 impl TimeSource for LocalAdapter {
     fn get_now(&mut self) -> Timestamp {
-        self.clock.now()
+        self.now()
+    }
+
+    fn take_clock_step(&mut self) -> i64 {
+        let before = std::mem::replace(&mut self.clock_offset, self.wall.offset());
+        self.clock_offset.saturating_sub(before)
+    }
+
+    fn clock_offset(&mut self) -> i64 {
+        self.clock_offset
     }
 
     fn entropy(&mut self) -> u64 {
@@ -238,7 +275,7 @@ impl TickSource for LocalAdapter {
         }
         if let Some(at) = waiting.until {
             let alone = self.workers.in_flight() == 0 && !waiting.children && !waiting.paused;
-            if at <= self.clock.now() || (alone && self.clock.skip_to(at)) {
+            if at <= self.now() || (alone && self.clock.skip_from(self.wall.now(), at)) {
                 return NextInput::Timer;
             }
         }

@@ -25,6 +25,8 @@ pub struct ReplayAdapter {
     /// The number of ticks that were reduced, and the number that was handed to the loop.
     reduced: usize,
     handed: usize,
+    /// The tick whose step of the clock was taken.
+    step_taken: Option<usize>,
     /// Values that came from outside the run.
     store: Option<Arc<dyn StoreRead>>,
     /// Values that the replay has created.
@@ -36,7 +38,16 @@ pub struct ReplayAdapter {
 impl ReplayAdapter {
     /// The loop's state must be the one to which the first of these ticks was applied.
     pub fn new(entries: Vec<TickEntry>, store: Option<Arc<dyn StoreRead>>, observer: ReplayObserver) -> ReplayAdapter {
-        ReplayAdapter { entries, reduced: 0, handed: 0, store, blobs: BTreeMap::new(), observer, divergence: None }
+        ReplayAdapter {
+            entries,
+            reduced: 0,
+            handed: 0,
+            step_taken: None,
+            store,
+            blobs: BTreeMap::new(),
+            observer,
+            divergence: None,
+        }
     }
 
     fn current(&self) -> Option<&Tick> {
@@ -83,6 +94,15 @@ impl TimeSource for ReplayAdapter {
 
     fn entropy(&mut self) -> u64 {
         self.current().map_or(0, |tick| tick.seed)
+    }
+
+    fn take_clock_step(&mut self) -> i64 {
+        let is_taken = self.step_taken.replace(self.reduced) == Some(self.reduced);
+        self.current().filter(|_| !is_taken).map_or(0, |tick| tick.clock_step)
+    }
+
+    fn clock_offset(&mut self) -> i64 {
+        0
     }
 }
 

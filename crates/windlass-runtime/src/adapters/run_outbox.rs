@@ -14,6 +14,7 @@ use windlass_value::{BlobHash, Duration, Map, Timestamp, Value};
 use crate::RuntimeError;
 use crate::adapter::NextInput;
 use crate::codec;
+use crate::engine::damaged_row_error;
 use crate::inspect::with_run_hint;
 use crate::report::FinalReport;
 use crate::task_log::{LogWriter, LogsInFlight};
@@ -292,6 +293,7 @@ impl RunOutbox {
             }
             BatchVerdict::Fenced => Err(RuntimeError::Fenced),
             BatchVerdict::ExecutionIdConflict => Err(RuntimeError::ExecutionIdExists),
+            BatchVerdict::Damaged => Err(damaged_row_error(&self.options.run)),
             BatchVerdict::Conflict if creates => Err(RuntimeError::RunExists(self.options.run.to_string())),
             BatchVerdict::Conflict => Err(RuntimeError::JournalConflict(self.options.run.to_string())),
         }

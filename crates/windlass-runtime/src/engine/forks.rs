@@ -16,7 +16,6 @@ use super::snapshots::{StartFromState, referenced_blobs};
 use super::starts::input_hash;
 use super::{Durability, EngineInner, RunHandle, RunOptions, RuntimeEngine, new_run_id};
 use crate::blobs::BlobCache;
-use crate::clock::real_now;
 use crate::external_input::neutralize_references;
 use crate::nearest::{nearest, path_distance};
 use crate::recovery::{RunImage, new_state, replay_each};
@@ -193,7 +192,7 @@ impl RuntimeEngine {
         self.inner.check_tools(&run, &old.program)?;
         state.reset_for_fork(&run);
         state.fork_origin = Some(Box::new(from.to_fork_origin()));
-        state.shift_time_to(&old.program, real_now());
+        state.shift_time_to(&old.program, self.inner.clock.now());
         let how = RunOptions { from: Some(from.clone()), ..old.fork_options(self) };
         blobs.extend(referenced_blobs(&*self.inner.store, &codec::state_bytes(&state).0)?);
         let guard = self.inner.acquire_reload_guard(&run).await;

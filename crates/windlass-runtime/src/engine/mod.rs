@@ -1,5 +1,6 @@
 //! The engine: starts, reloads and wakes runs, and notifies the callers that wait for them.
 
+mod damage;
 mod events;
 mod forks;
 mod handle;
@@ -20,7 +21,7 @@ mod triggers;
 mod wake;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +30,9 @@ use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, ProcessLimits, Program};
 use windlass_store::{CommitHook, GroupWriter, PlanRow, RunStatus, Store, WriterLimits};
-use windlass_value::{BlobHash, Language};
+use windlass_value::{BlobHash, Language, Timestamp};
 
+pub(crate) use damage::damaged_row_error;
 pub(crate) use events::EventFeed;
 pub use events::EventReader;
 pub use forks::{RestartOrigin, RestartRequest};
@@ -52,6 +54,7 @@ pub use triggers::{DeliveryRuns, TriggerOptions};
 use crate::RuntimeError;
 use crate::adapters::{DecoratorFactory, RunMailbox};
 use crate::codec;
+use crate::engine_clock::EngineClock;
 use crate::external_input::{InputGate, neutralize_references, secure_inputs};
 use crate::report::FinalReport;
 use crate::task_log::{LogWriter, TaskLogLimits};
@@ -105,6 +108,8 @@ pub struct EngineOptions {
     /// The mock file that answers in place of tools, recorded with the runs that this engine starts: the process
     /// that resumes them needs it again.
     pub mock_file: Option<Arc<str>>,
+    /// The clock that the runs and timers of this engine follow.
+    pub clock: EngineClock,
 }
 
 impl Default for EngineOptions {
@@ -126,6 +131,7 @@ impl Default for EngineOptions {
             decorators: None,
             log_limits: TaskLogLimits::default(),
             mock_file: None,
+            clock: EngineClock::default(),
         }
     }
 }
@@ -175,10 +181,15 @@ pub(crate) struct EngineInner {
     close_announced: watch::Sender<bool>,
     decorators: Option<DecoratorFactory>,
     recovery: Mutex<RecoveryProgress>,
+    /// The damaged rows found by the last scan.
+    damaged: Mutex<BTreeSet<windlass_store::DamagedRowId>>,
     pub counts: stats::EngineCounters,
     /// Writes the log lines of tasks.
     pub logs: Arc<LogWriter>,
     pub mock_file: Option<Arc<str>>,
+    pub clock: EngineClock,
+    /// The highest offset that the clock had since the engine was created: it is lower after the clock was set back.
+    highest_offset: AtomicI64,
 }
 
 /// A run that this engine is responsible for, in memory or not.
@@ -187,11 +198,22 @@ pub(crate) struct TrackedRun {
     pub mailbox: Option<RunMailbox>,
     /// The owner epoch under which this engine last had the run in memory, if it evicted the run because it was idle.
     pub evicted_epoch: Option<u64>,
+    /// The offset of the clock under which the timers of an evicted run were set, and the earliest of them.
+    pub evicted_clock: Option<EvictedClock>,
     /// Another process owned the run at the last check: the store shows when the run has ended or is free.
     pub elsewhere: bool,
     pub end: watch::Sender<RunEnd>,
     /// The feed from which readers get the run's events.
     pub feed: Arc<EventFeed>,
+}
+
+/// The time of an evicted run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EvictedClock {
+    /// The offset of the clock up to which the timers were moved.
+    pub offset: i64,
+    /// The due time of the earliest timer.
+    pub due: Option<Timestamp>,
 }
 
 impl TrackedRun {
@@ -268,6 +290,8 @@ impl RuntimeEngine {
             pool: pool.with_logs(logs.clone(), options.log_limits),
             logs,
             mock_file: options.mock_file,
+            highest_offset: AtomicI64::new(options.clock.offset()),
+            clock: options.clock,
             languages: options.languages,
             limits: options.limits,
             evict_after: options.evict_after,
@@ -292,6 +316,7 @@ impl RuntimeEngine {
             close_announced: watch::channel(false).0,
             decorators: options.decorators,
             recovery: Mutex::new(RecoveryProgress { in_progress: options.adopt, ..RecoveryProgress::default() }),
+            damaged: Mutex::default(),
             counts: stats::EngineCounters::default(),
         });
         tokio::spawn(wake::watch(Arc::downgrade(&inner)));
@@ -508,6 +533,7 @@ impl EngineInner {
         let tracked = runs.entry(run.clone()).or_insert_with(|| TrackedRun {
             mailbox: None,
             evicted_epoch: None,
+            evicted_clock: None,
             elsewhere: false,
             end: watch::channel(RunEnd::Open).0,
             feed: Arc::new(match self.durability {

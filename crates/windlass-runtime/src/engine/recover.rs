@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
-use windlass_store::{ClaimResult, RecordChange, RunFilter, RunRow, RunStatus};
+use windlass_store::{ClaimResult, RecordChange, RunFilter, RunRow, RunStatus, StoreErrorKind};
 
 use super::{EngineInner, RunEnd, RuntimeEngine};
 use crate::clock::real_now;
@@ -21,6 +21,9 @@ use crate::{RuntimeError, codec};
 
 /// The number of runs that are claimed and reloaded together.
 const RELOAD_BATCH_SIZE: usize = 64;
+
+/// The maximum number of runs whose claims share a commit, and usually their first ticks as well.
+const CLAIM_BATCH_SIZE: usize = 256;
 
 /// The number of rows read per batch.
 const ROW_BATCH_SIZE: u32 = 256;
@@ -37,6 +40,9 @@ const MAX_POSTPONE_DELAY: Duration = Duration::from_secs(300);
 
 /// The kind of the records that count how often a run was taken over from a dead process.
 const CRASH_RECORD_KIND: &str = "recovery";
+
+/// The maximum difference between the clocks of processes that is no sign of a clock that was set back.
+const MAX_CLOCK_DIFFERENCE: windlass_value::Duration = windlass_value::Duration::from_secs(1);
 
 /// A run that has advanced by this many ticks since its crash record began has made progress. A recovery alone adds
 /// one or two.
@@ -132,9 +138,11 @@ impl EngineInner {
     /// Scans all runs that were running: those have neither messages nor a timer in the store.
     async fn recover(self: &Arc<Self>) -> Result<(), RuntimeError> {
         let begun = Instant::now();
-        // Runs that became due while no process was running have waited longest.
+        // Runs that became due while no process was running have waited longest. The store watcher wakes the rest.
         self.wake_due().await;
         let orphans = self.blocking(EngineInner::orphans).await?;
+        // After the scan, which has read the rows of all running runs.
+        self.look_for_damage().await;
         let (suspects, orphans): (Vec<Orphan>, Vec<Orphan>) =
             orphans.into_iter().partition(|orphan| orphan.crash_record.times > SUSPECT_AFTER);
         let first = self.recovery().in_progress;
@@ -160,12 +168,30 @@ impl EngineInner {
             info!(runs = reloaded, quarantined, postponed, duration_ms, "recovered");
         }
         if first {
+            self.reload_runs_of_the_future().await?;
             self.recovery().duration = Some(begun.elapsed());
         }
         // Last: an observer that sees the end of the recovery also sees its results.
         self.recovery().in_progress = false;
         self.remove_crash_records_later(orphans.into_iter().map(|orphan| orphan.run).collect());
         self.probe(suspects).await
+    }
+
+    /// Reloads waiting runs that were evicted at a time that is still to come: the clock was set back since. They would
+    /// wait for that time as well; the reload moves their timers.
+    async fn reload_runs_of_the_future(self: &Arc<Self>) -> Result<(), RuntimeError> {
+        let filter = RunFilter { status: Some(RunStatus::Waiting), ..RunFilter::default() };
+        let now = self.clock.now() + MAX_CLOCK_DIFFERENCE;
+        let mut before = None;
+        loop {
+            let page_filter = filter.clone();
+            let rows = self.blocking(move |inner| Ok(inner.store.runs(&page_filter, before, ROW_BATCH_SIZE)?)).await?;
+            let Some(last) = rows.last().map(|row| row.number) else { return Ok(()) };
+            before = Some(last);
+            let is_ahead = |row: &RunRow| row.changed_at > now && row.timer.is_some() && row.owner.is_none();
+            let runs: Vec<Arc<str>> = rows.into_iter().filter(is_ahead).map(|row| row.run).collect();
+            self.reload_all(runs).await;
+        }
     }
 
     /// Reloads suspects in groups that get smaller with every crash.
@@ -253,7 +279,11 @@ impl EngineInner {
             return Ok(false);
         }
         // It may have ended or been released since it was listed, and if it was reloaded by now it is in memory.
-        let row = self.store.run(run)?;
+        let row = match self.store.run(run) {
+            // Its damage keeps it where it is, and no other run.
+            Err(error) if error.kind == StoreErrorKind::Damaged => return Ok(false),
+            row => row?,
+        };
         let ours = |row: RunRow| row.status == RunStatus::Running && row.owner.as_ref() == Some(self.owner.name());
         Ok(row.is_some_and(ours) && nowhere())
     }
@@ -336,7 +366,7 @@ impl EngineInner {
     /// Returns how many are in memory now.
     pub(super) async fn reload_all(self: &Arc<Self>, runs: Vec<Arc<str>>) -> u64 {
         let mut reloaded = 0;
-        for group in runs.chunks(RELOAD_BATCH_SIZE) {
+        for group in runs.chunks(CLAIM_BATCH_SIZE) {
             reloaded += self.reload_group(group).await;
         }
         reloaded

@@ -4,14 +4,20 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use windlass_core::{Program, State, TickKind};
-use windlass_store::{ClaimResult, RunRow, RunStatus, check_run_format};
-use windlass_value::BlobHash;
+use windlass_store::{ClaimResult, RunRow, RunStatus, StoreError, StoreErrorKind, check_run_format};
+use windlass_value::{BlobHash, Timestamp};
 
-use super::{EngineInner, RunEnd, RunHandle, RunOptions, RunRequest, RuntimeEngine, new_run_id, quarantine, residents};
-use crate::clock::{Clock, real_now};
+use super::{
+    EngineInner, RunEnd, RunHandle, RunOptions, RunRequest, RuntimeEngine, TrackedRun, new_run_id, quarantine,
+    residents,
+};
+use crate::clock::Clock;
 use crate::inspect::final_report;
 use crate::recovery::{self, RunImage};
 use crate::{RuntimeError, codec};
+
+/// The maximum difference between the clocks of processes that is no sign of a clock that was set back.
+const MAX_CLOCK_DIFFERENCE_US: i64 = 1_000_000;
 
 /// The exclusive right to reload a run.
 pub(crate) struct ReloadGuard {
@@ -157,6 +163,7 @@ impl EngineInner {
             ClaimResult::NoSuchRun => return Err(RuntimeError::NoSuchRun(run.to_string())),
             ClaimResult::Ended => return self.publish_stored_end(run),
             ClaimResult::NeedsNewer { format } => return Ok(check_run_format(run, format)?),
+            ClaimResult::Damaged { reason } => return Err(StoreError::new(StoreErrorKind::Damaged, reason).into()),
         };
         let ReplayedRun { program, image, options: how, reused, lived } = self.load(run, owner_epoch).await?;
         let mut first = vec![match self.was_idle_since_eviction(run, owner_epoch, &image.state) {
@@ -175,6 +182,7 @@ impl EngineInner {
             }
             false => Clock::Real,
         };
+        let clock_offset = self.offset_of_timers(run, owner_epoch, how.virtual_time, image.state.now);
         let launch = residents::Launch {
             run: run.clone(),
             program,
@@ -183,6 +191,7 @@ impl EngineInner {
             owner_epoch,
             create: None,
             clock,
+            clock_offset,
             parent: how.parent,
             run_tree: how.run_tree,
             reused,
@@ -242,12 +251,26 @@ impl EngineInner {
             return Ok(windlass_value::Duration::ZERO);
         };
         let until = match self.store.owner_alive(owner)? {
-            true => real_now(),
-            false => self.store.last_heartbeat(owner)?.unwrap_or(state.now).min(real_now()),
+            true => self.clock.now(),
+            false => self.store.last_heartbeat(owner)?.unwrap_or(state.now).min(self.clock.now()),
         };
         // A quarantined run waits for an operator, whatever its process does.
         let until = if row.status == RunStatus::Quarantined { until.min(row.changed_at) } else { until };
         Ok(until.since(state.now))
+    }
+
+    /// Returns the offset of the clock under which the run's timers were set, as far as it is known.
+    ///
+    /// This engine knows it for a run that it has evicted. For any other run the wall clock is the only witness: if it
+    /// shows an earlier time than the run has seen, it was set back in between. The timers then continue from here.
+    fn offset_of_timers(&self, run: &str, owner_epoch: u64, virtual_time: bool, seen: Timestamp) -> i64 {
+        let is_ours = |tracked: &&TrackedRun| tracked.evicted_epoch.is_some_and(|before| before + 1 == owner_epoch);
+        if let Some(evicted) = self.runs().get(run).filter(is_ours).and_then(|tracked| tracked.evicted_clock) {
+            return evicted.offset;
+        }
+        let (offset, now) = (self.clock.offset(), self.clock.now());
+        let is_behind = !virtual_time && now.0.saturating_add(MAX_CLOCK_DIFFERENCE_US) < seen.0;
+        if is_behind { offset.saturating_add(seen.0 - now.0) } else { offset }
     }
 
     /// Reports whether only this engine has owned the run since it was evicted, and no job was running then. The time

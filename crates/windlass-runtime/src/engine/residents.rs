@@ -11,7 +11,7 @@ use windlass_core::{ErrorInfo, Event, Program, RunReply, RunResult, State, Tick,
 use windlass_store::{NewRun, RunLabels, RunStatus};
 use windlass_value::{BlobHash, Value};
 
-use super::{Durability, EngineInner, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
+use super::{Durability, EngineInner, EvictedClock, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart, Children, Journal, Outward, TickSource, TimeSource};
 use crate::adapters::{
     DecoratedAdapter, DurableAdapter, IdleEviction, InMemoryAdapter, LocalAdapter, RunMailbox, RunMessage,
@@ -36,6 +36,8 @@ pub(crate) struct Launch {
     pub owner_epoch: u64,
     pub create: Option<NewRun>,
     pub clock: Clock,
+    /// The offset of the engine's clock under which the timers were set.
+    pub clock_offset: i64,
     pub parent: Option<(Arc<str>, u64)>,
     /// The id of the run tree that the run belongs to.
     pub run_tree: Arc<str>,
@@ -67,8 +69,20 @@ struct LoopSetup {
 impl EngineInner {
     /// Loads a run into memory. Returns when its first ticks are durable.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
-        let Launch { run, program, image, first, owner_epoch, create, clock, parent, run_tree, reused, reload_guard } =
-            launch;
+        let Launch {
+            run,
+            program,
+            image,
+            first,
+            owner_epoch,
+            create,
+            clock,
+            clock_offset,
+            parent,
+            run_tree,
+            reused,
+            reload_guard,
+        } = launch;
         let (mailbox, mail): MailPair = mpsc::unbounded_channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
         let feed = {
@@ -90,6 +104,7 @@ impl EngineInner {
             .with_run_tree(run_tree);
         let workers = workers.with_definition(CallerDefinition::from_plan(&program.plan));
         let local = LocalAdapter::new(clock, entropy(), (mailbox.clone(), mail), reports, workers);
+        let local = local.with_clock(self.clock.clone(), clock_offset);
         let local = local.with_feed(feed).with_draining_flag(self.draining.clone()).checking_inbox_first();
         let above = parent.as_ref().map(|(parent, _)| parent.clone());
         let options = RunOutboxOptions {
@@ -315,6 +330,10 @@ impl<A: Adapter> Journal for HostedAdapter<A> {
 
     async fn evict(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         self.inner.journal().evict(state, blobs).await?;
+        let evicted = EvictedClock { offset: self.inner.time().clock_offset(), due: state.next_due() };
+        if let Some(tracked) = self.engine.runs().get_mut(&self.run) {
+            tracked.evicted_clock = Some(evicted);
+        }
         self.publish_status(evicted_status(state));
         Ok(())
     }
@@ -424,7 +443,7 @@ impl EngineInner {
             run: parent.clone(),
             request_id: format!("call:{call}").into(),
             body: codec::encode(&tick),
-            at: crate::clock::real_now(),
+            at: self.clock.now(),
         };
         self.store.inbox_put(&row)?;
         self.nudge_run(parent);
@@ -501,7 +520,7 @@ impl super::RuntimeEngine {
         let origin = super::StartOrigin {
             clock,
             depth,
-            at: crate::clock::real_now(),
+            at: self.inner.clock.now(),
             delivery: None,
             metadata: Value::Null,
             parent_execution_id: Some(above.execution_id),

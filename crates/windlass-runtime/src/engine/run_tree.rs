@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::plan::NodeKind;
-use windlass_store::{RunFilter, RunRow, Store};
+use windlass_store::{RunFilter, RunRow, Store, StoreErrorKind};
 
 use super::EngineInner;
 use crate::RuntimeError;
@@ -16,14 +16,18 @@ const ROW_BATCH_SIZE: u32 = 256;
 pub fn open_descendants(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, RuntimeError> {
     let filter = RunFilter { unfinished: true, ..RunFilter::default() };
     let mut belongs = BTreeMap::from([(Arc::from(run), true)]);
+    let root = store.run(run)?.map_or(0, |row| row.number);
     let mut open = Vec::new();
     let mut before = None;
     loop {
         let rows = store.runs(&filter, before, ROW_BATCH_SIZE)?;
-        let Some(last) = rows.last().map(|row| row.number) else { break };
+        let Some(last) = rows.last().map(|row| row.number).filter(|_| before.is_none_or(|before| before > root)) else {
+            break;
+        };
         before = Some(last);
-        for row in rows {
-            if is_descendant(store, row.parent.clone(), &mut belongs)? {
+        // A run is newer than its parent, also where the rows of damaged runs say otherwise.
+        for row in rows.into_iter().filter(|row| row.number > root) {
+            if is_descendant(store, &row, &mut belongs)? {
                 open.push(row);
             }
         }
@@ -35,18 +39,24 @@ pub fn open_descendants(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, Run
 /// Follows the parents until it reaches a run whose membership is known.
 fn is_descendant(
     store: &dyn Store,
-    mut above: Option<Arc<str>>,
+    row: &RunRow,
     belongs: &mut BTreeMap<Arc<str>, bool>,
 ) -> Result<bool, RuntimeError> {
+    let (mut above, mut number) = (row.parent.clone(), row.number);
     let mut passed = Vec::new();
     let answer = loop {
         let Some(next) = above else { break false };
         if let Some(known) = belongs.get(&next) {
             break *known;
         }
-        // A run is created after its parent, so this terminates.
-        above = store.run(&next)?.and_then(|row| row.parent);
+        // Rows that form a circle, or that are damaged, belong to no tree.
+        let found = match store.run(&next) {
+            Err(error) if error.kind == StoreErrorKind::Damaged => None,
+            found => found?.filter(|row| row.number < number),
+        };
         passed.push(next);
+        let Some(found) = found else { break false };
+        (above, number) = (found.parent, found.number);
     };
     belongs.extend(passed.into_iter().map(|run| (run, answer)));
     Ok(answer)

@@ -13,7 +13,7 @@ use windlass_value::{BlobHash, Duration, Value};
 
 use super::{Durability, ReloadGuard, RunHandle, RunOptions, RuntimeEngine, new_run_id, residents};
 use crate::adapters::{RunMessage, resident_status};
-use crate::clock::{Clock, real_now};
+use crate::clock::Clock;
 use crate::references::references;
 use crate::{RuntimeError, codec, recovery};
 
@@ -140,7 +140,7 @@ impl RuntimeEngine {
         guard: ReloadGuard,
     ) -> Result<RunHandle, RuntimeError> {
         let StartFromState { run, plan, program, mut state, options: how, blobs, history, labels } = beginning;
-        let now = real_now();
+        let now = self.inner.clock.now();
         state.run.execution_id = self.inner.unused_execution_id()?;
         let create = NewRun {
             execution_id: state.run.execution_id,
@@ -187,6 +187,7 @@ impl RuntimeEngine {
             owner_epoch: 1,
             create: None,
             clock,
+            clock_offset: self.inner.clock.offset(),
             parent: how.parent,
             run_tree: how.run_tree,
             reload_guard: Some(guard),

@@ -9,7 +9,7 @@ use windlass_value::{BlobHash, RunView, Timestamp, Value};
 use super::labels::LabelSources;
 use super::triggers::seed_from;
 use super::{Durability, RunHandle, RunOptions, RuntimeEngine, new_execution_id, new_run_id, residents};
-use crate::clock::{Clock, real_now};
+use crate::clock::Clock;
 use crate::{RuntimeError, codec, recovery};
 
 /// Options of a start.
@@ -95,7 +95,7 @@ impl RuntimeEngine {
             StartOrigin {
                 clock,
                 depth: 0,
-                at: real_now(),
+                at: self.inner.clock.now(),
                 delivery: None,
                 metadata: Value::Null,
                 parent_execution_id: None,
@@ -233,6 +233,7 @@ impl RuntimeEngine {
             owner_epoch: 1,
             create: Some(create),
             clock: origin.clock,
+            clock_offset: self.inner.clock.offset(),
             parent: options.parent.clone(),
             run_tree,
             reused: None,

@@ -11,7 +11,7 @@ use windlass_value::{BlobHash, Timestamp, Value};
 
 use super::starts::input_hash;
 use super::{RunHandle, RunOptions, RunStartOptions, RuntimeEngine, StartOrigin, new_run_id};
-use crate::clock::{Clock, real_now};
+use crate::clock::Clock;
 use crate::external_input::neutralize_references;
 use crate::{BlobCache, RuntimeError, recovery};
 
@@ -103,7 +103,7 @@ impl RuntimeEngine {
             if let Some(row) = &before {
                 check_same_delivery(row, plan, whole)?;
             }
-            let now = before.as_ref().map_or_else(real_now, |row| row.created_at);
+            let now = before.as_ref().map_or_else(|| self.inner.clock.now(), |row| row.created_at);
             let Admission { inputs, unmet } = self.admit(&program, trigger, delivered, now, &delivery)?;
             let mut inputs = inputs.into_iter().enumerate();
             let Some(begin) = inputs.next() else { break (now, inputs, unmet) };

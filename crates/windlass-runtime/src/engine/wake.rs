@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use windlass_store::{StoreError, StoreErrorKind};
 
-use super::{EngineInner, TrackedRun};
-use crate::clock::real_now;
+use super::{EngineInner, EvictedClock, TrackedRun};
 
 /// The maximum number of runs reloaded in one round.
 const RUN_BATCH_SIZE: u32 = 256;
+
+/// The number of overdue runs that are looked up together.
+const WAKE_BATCH_SIZE: u32 = 1_024;
 
 /// The maximum sleep between two rounds.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -20,12 +22,17 @@ pub(super) async fn watch(engine: Weak<EngineInner>) {
     let mut mark = None;
     loop {
         let Some(inner) = engine.upgrade().filter(|inner| !inner.is_closing()) else { return };
+        let moved = inner.clock.moved();
         let pause = inner.poll_store(&mut mark).await;
         let nudged = async {
             inner.nudge.notified().await;
         };
         // An error of the store is reported by the affected run; here it only means to check again later.
-        let _ = tokio::time::timeout(pause, nudged).await;
+        tokio::select! {
+            () = nudged => {}
+            () = moved => {}
+            () = tokio::time::sleep(pause) => {}
+        }
     }
 }
 
@@ -42,12 +49,15 @@ impl EngineInner {
         if changed || self.has_evicted() {
             self.deliver_inbox().await;
         }
-        self.wake_due().await;
+        let more = self.wake_due().await;
         self.reload_postponed().await;
         self.check_foreign_runs().await;
+        if more {
+            return Duration::ZERO;
+        }
         let due = self.store.next_due().ok().flatten();
         // A run that is still overdue belongs to another process and must not keep this loop busy.
-        let until_due = due.map(|at| at.since(real_now()).to_std()).filter(|left| !left.is_zero());
+        let until_due = due.map(|at| at.since(self.clock.now()).to_std()).filter(|left| !left.is_zero());
         let until_due = until_due.map_or(MAX_POLL_INTERVAL, |left| left.max(Duration::from_millis(1)));
         until_due.min(self.poll_every).min(MAX_POLL_INTERVAL)
     }
@@ -92,10 +102,13 @@ impl EngineInner {
         self.reload_all(absent).await;
     }
 
-    pub(super) async fn wake_due(self: &Arc<Self>) {
-        let mut batch_size = RUN_BATCH_SIZE;
+    /// Reloads a batch of runs that are due. Returns whether it was full and made progress: then there may be more, which
+    /// should not wait. After an outage they may be very many.
+    pub(super) async fn wake_due(self: &Arc<Self>) -> bool {
+        self.wake_due_before_step().await;
+        let mut batch_size = WAKE_BATCH_SIZE;
         let absent = loop {
-            let Ok(due) = self.store.due(real_now(), batch_size) else { return };
+            let Ok(due) = self.store.due(self.clock.now(), batch_size) else { return false };
             let all = due.len() < batch_size as usize;
             let mut absent: Vec<Arc<str>> = {
                 let runs = self.runs();
@@ -112,7 +125,34 @@ impl EngineInner {
             // Runs that cannot be reloaded now are due first and must not hide the others.
             batch_size = batch_size.saturating_mul(4);
         };
-        self.reload_all(absent).await;
+        let is_full = absent.len() >= WAKE_BATCH_SIZE as usize;
+        self.reload_all(absent).await > 0 && is_full
+    }
+
+    /// Reloads evicted runs that are due by the time that the clock showed before it was set back. Their timers in the
+    /// store lie in a time that is still to come; the reload moves them.
+    async fn wake_due_before_step(self: &Arc<Self>) {
+        let (offset, now) = (self.clock.offset(), self.clock.now());
+        if offset >= self.highest_offset.fetch_max(offset, Ordering::SeqCst) {
+            return;
+        }
+        let is_due = |tracked: &TrackedRun| match tracked.evicted_clock.filter(|_| tracked.mailbox.is_none()) {
+            Some(EvictedClock { offset: before, due: Some(due) }) if before > offset => {
+                due.0 <= now.0.saturating_add(before - offset)
+            }
+            _ => false,
+        };
+        let mut due: Vec<Arc<str>> = {
+            let runs = self.runs();
+            let is_moved = |tracked: &TrackedRun| tracked.evicted_clock.is_none_or(|evicted| evicted.offset <= offset);
+            if runs.values().all(is_moved) {
+                self.highest_offset.store(offset, Ordering::SeqCst);
+            }
+            runs.iter().filter(|(_, tracked)| is_due(tracked)).map(|(run, _)| run.clone()).collect()
+        };
+        due.retain(|run| !self.is_postponed(run));
+        due.truncate(RUN_BATCH_SIZE as usize);
+        self.reload_all(due).await;
     }
 
     /// Checks the runs that callers here wait for while another process owns them: they end there, or become free.

@@ -12,15 +12,18 @@ pub enum ListedStatus {
     Stored(RunStatus),
     /// The run has work to do and no live owner: its process was killed, or released it before its end.
     Interrupted,
+    /// The run's row is damaged: what the listing shows of it may be wrong.
+    Damaged,
 }
 
 impl ListedStatus {
     /// Returns all statuses, in the order of listings.
     pub fn all() -> impl Iterator<Item = ListedStatus> {
-        RunStatus::ALL.into_iter().flat_map(|status| {
+        let stored = RunStatus::ALL.into_iter().flat_map(|status| {
             let interrupted = (status == RunStatus::Running).then_some(ListedStatus::Interrupted);
             std::iter::once(ListedStatus::Stored(status)).chain(interrupted)
-        })
+        });
+        stored.chain([ListedStatus::Damaged])
     }
 
     /// Returns the name of the status.
@@ -28,6 +31,7 @@ impl ListedStatus {
         match self {
             ListedStatus::Stored(status) => status.as_str(),
             ListedStatus::Interrupted => "interrupted",
+            ListedStatus::Damaged => "damaged",
         }
     }
 
@@ -73,7 +77,8 @@ impl<'a> OwnerProbe<'a> {
     }
 }
 
-/// Restricts a filter to runs with any of these statuses; an empty list is no condition.
+/// Restricts a filter to runs with any of these statuses; an empty list is no condition. Damaged runs are listed by
+/// [`StoreDamage`](windlass_store::StoreDamage).
 pub fn filter_by_status(
     store: &dyn Store,
     filter: RunFilter,
@@ -87,10 +92,18 @@ pub fn filter_by_status(
         (true, true) | (false, false) => None,
     };
     let stored = |status: &ListedStatus| match status {
-        ListedStatus::Stored(status) => *status,
-        ListedStatus::Interrupted => RunStatus::Running,
+        ListedStatus::Stored(status) => Some(*status),
+        ListedStatus::Interrupted => Some(RunStatus::Running),
+        // Scans leave damaged rows out.
+        ListedStatus::Damaged => None,
     };
-    Ok(RunFilter { statuses: statuses.iter().map(stored).collect(), running, ..filter })
+    let stored: Vec<RunStatus> = statuses.iter().filter_map(stored).collect();
+    if stored.is_empty() && !statuses.is_empty() {
+        // No run has two statuses.
+        let (status, statuses) = (Some(RunStatus::Pending), vec![RunStatus::Succeeded]);
+        return Ok(RunFilter { status, statuses, ..filter });
+    }
+    Ok(RunFilter { statuses: stored, running, ..filter })
 }
 
 /// The number of runs that have a status, as far as they were counted.

@@ -91,7 +91,7 @@ pub(crate) fn run(case: &Case) -> Journal {
         assert!(entries.len() < MAX_TICKS, "{} does not end", case.name);
         // Any fixed sequence will do: jitter and ids derive from it.
         let seed = (entries.len() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let tick = Tick { at: driver.now, seed, kind, more_pending: false };
+        let tick = Tick { at: driver.now, seed, kind, more_pending: false, clock_step: 0 };
         if matches!(tick.kind, TickKind::Restart { .. }) {
             driver.lose_process();
         }

@@ -5,6 +5,7 @@ pub(crate) mod approvals;
 mod audit;
 pub(crate) mod control;
 mod credentials;
+mod damage;
 pub(crate) mod definitions;
 pub(crate) mod detail;
 mod document;
@@ -53,6 +54,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(credentials::list))
         .routes(routes!(credentials::set, credentials::remove))
         .routes(routes!(audit::lines))
+        .routes(routes!(damage::list))
+        .routes(routes!(damage::remove))
         .merge(definition_routes())
         .merge(run_routes())
         .merge(worker_routes())

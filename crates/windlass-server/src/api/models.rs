@@ -11,7 +11,7 @@ use windlass_core::plan::{Plan, VariableKind};
 use windlass_runtime::RuntimeError;
 use windlass_runtime::adapters::CHILD_FACT;
 use windlass_runtime::inspect::{ListedStatus, OwnerProbe, run_duration, run_error, source_span};
-use windlass_store::{RunRow, StoreError};
+use windlass_store::{IsolatedRow, RunRow, StoreError};
 use windlass_syntax::{SourceText, Span, render_excerpt};
 use windlass_value::Value;
 
@@ -94,6 +94,26 @@ impl RunSummary {
 pub(crate) fn run_summaries(app: &App, rows: &[RunRow]) -> Result<Vec<RunSummary>, StoreError> {
     let mut probe = OwnerProbe::new(app.store.as_ref());
     rows.iter().map(|row| Ok(RunSummary::from_row(app, row, probe.status(row)?))).collect()
+}
+
+/// Describes the runs whose rows are damaged, if they match these statuses.
+pub(crate) fn damaged_runs(app: &App, statuses: &[ListedStatus]) -> Result<Vec<RunSummary>, StoreError> {
+    if !statuses.is_empty() && !statuses.contains(&ListedStatus::Damaged) {
+        return Ok(Vec::new());
+    }
+    let damage = app.store.damage()?.into_iter();
+    let describe = |damaged: IsolatedRow| {
+        let row = damaged.run.as_deref()?;
+        let id = damaged.id.to_string();
+        let hint = format!("DELETE /api/v1/damage/{id} removes it");
+        let error = ErrorInfo::new("Damaged", "damaged", damaged.reason.as_str()).hint(hint);
+        Some(RunSummary {
+            run: damaged.name.clone().unwrap_or(id),
+            error: Some(RunError::from_error(&error, None)),
+            ..RunSummary::from_row(app, row, ListedStatus::Damaged)
+        })
+    };
+    Ok(damage.filter_map(describe).collect())
 }
 
 /// The error of a run.

@@ -17,20 +17,23 @@ use crate::{ApiProblem, App};
 /// The state of the server.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Health {
-    /// `ok` or `ready`
+    /// `ok` or `ready`; `degraded` if the server works without rows of its store that are damaged
     status: &'static str,
     /// The version of the program.
     version: &'static str,
+    /// The number of damaged rows. `GET /api/v1/damage` lists them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damaged_rows: Option<usize>,
 }
 
 /// Reports that the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "ops", responses((status = 200, body = Health, description = "the server is alive")))]
 pub(crate) async fn health(_: Public) -> Json<Health> {
-    Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
+    Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION"), damaged_rows: None })
 }
 
 /// Reports that the server can take work: its store is writable, runs of an earlier process are recovered, and it is
-/// not shutting down.
+/// not shutting down. With damaged rows it can, and says that it is degraded.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -54,7 +57,11 @@ pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Heal
         return not_ready("the audit log cannot be written".to_owned(), "check the disk, then restart the server");
     }
     match app.check_writable().await {
-        Ok(()) => Ok(Json(Health { status: "ready", version: env!("CARGO_PKG_VERSION") })),
+        Ok(()) => {
+            let damaged_rows = Some(app.engine.damaged_rows()).filter(|rows| *rows > 0);
+            let status = if damaged_rows.is_some() { "degraded" } else { "ready" };
+            Ok(Json(Health { status, version: env!("CARGO_PKG_VERSION"), damaged_rows }))
+        }
         Err(why) => not_ready(format!("the store cannot be written: {why}"), "`windlass doctor` checks the store"),
     }
 }

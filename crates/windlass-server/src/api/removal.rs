@@ -3,7 +3,9 @@
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
-use windlass_store::{ParentFilter, RunFilter, RunRow};
+use windlass_store::{
+    DamagedRowId, DamagedTable, IsolatedRow, ParentFilter, RunFilter, RunRow, RunStatus, StoreErrorKind,
+};
 use windlass_value::Timestamp;
 
 use super::definitions::unknown_definition;
@@ -35,7 +37,7 @@ pub(crate) struct DefinitionRemoved {
     pub open_runs: bool,
 }
 
-/// Removes an ended run with all its child runs.
+/// Removes an ended run with all its child runs. A run that is quarantined or damaged is removed as well, alone.
 ///
 /// The values it has written are removed as well, unless another run has written the same. Its idempotency key is
 /// forgotten.
@@ -47,6 +49,12 @@ pub(crate) async fn run(
     State(app): State<App>,
     RunId(run): RunId,
 ) -> Result<axum::Json<RunRemoved>, ApiProblem> {
+    if let Some(row) = unusable_run(&app, &run).await? {
+        app.engine.remove_damaged(row).await?;
+        app.views.changes.publish_removal(&run);
+        sweep(app);
+        return Ok(axum::Json(RunRemoved { run, removed: 1 }));
+    }
     app.write_store(move |app| {
         let removed = remove(app, &run)?;
         // Published here and not with the response, because the client may have disconnected.
@@ -55,6 +63,24 @@ pub(crate) async fn run(
         Ok(axum::Json(RunRemoved { run, removed }))
     })
     .await
+}
+
+/// Returns the row of a run that is quarantined or whose row is damaged: it will never end by itself.
+async fn unusable_run(app: &App, run: &str) -> Result<Option<DamagedRowId>, ApiProblem> {
+    let id = run.to_owned();
+    let row = app.read_store(move |app| Ok(app.store.run(&id))).await?;
+    match row {
+        Ok(row) => {
+            let quarantined = row.filter(|row| row.status == RunStatus::Quarantined);
+            Ok(quarantined.map(|row| DamagedRowId::new(DamagedTable::Runs, row.number)))
+        }
+        Err(error) if error.kind == StoreErrorKind::Damaged => {
+            let damage = app.engine.damage().await?;
+            let is_run = |row: &IsolatedRow| row.id.table == DamagedTable::Runs && row.name.as_deref() == Some(run);
+            Ok(damage.into_iter().find(is_run).map(|row| row.id))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn remove(app: &App, run: &str) -> Result<u64, ApiProblem> {
@@ -92,7 +118,7 @@ fn removal_conflict(app: &App, row: &RunRow) -> Result<ApiProblem, ApiProblem> {
 
 /// Frees removed data step by step, so that others can write in between. One task does this for all removals. If the
 /// process ends first, the next removal continues it.
-fn sweep(app: App) {
+pub(super) fn sweep(app: App) {
     if !app.views.sweep_state.begin() {
         return;
     }

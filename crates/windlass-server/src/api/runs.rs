@@ -20,7 +20,7 @@ use super::detail::{RunDetail, load_detail};
 use super::extract::{
     IdempotencyKey, Json, Query, RunId, is_new_run_id, page_size, printable, resolve_execution_id, resolve_run,
 };
-use super::models::{ListPage, RunSummary, find_run, run_summaries};
+use super::models::{ListPage, RunSummary, damaged_runs, find_run, run_summaries};
 use crate::auth::{Allowed, Read, Run, TokenIdentity};
 use crate::problem::codes;
 use crate::{ApiProblem, App};
@@ -315,7 +315,8 @@ async fn wait_for_end(
     .await
 }
 
-/// Lists runs, newest first.
+/// Lists runs, newest first. Runs whose rows are damaged lead the first page, whatever the other filters: what they are
+/// compared with may be part of the damage.
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs", params(RunListQuery),
     responses((status = 200, description = "a page; `next` is the number for `before`", body = ListPage<RunSummary>),
         (status = 400, description = "a filter is invalid", body = ApiProblem)))]
@@ -334,7 +335,9 @@ pub(crate) async fn list(
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let next = rows.last().filter(|_| more).map(|last| Value::Int(last.number));
-        Ok(axum::Json(ListPage { items: run_summaries(app, &rows)?, next }))
+        let mut items = if before.is_none() { damaged_runs(app, &statuses)? } else { Vec::new() };
+        items.extend(run_summaries(app, &rows)?);
+        Ok(axum::Json(ListPage { items, next }))
     })
     .await
 }

@@ -10,7 +10,7 @@ use std::time::{Duration as StdDuration, Instant};
 
 use base64::Engine as _;
 use serde::{Deserialize, Serialize};
-use windlass_store::{RecordChange, RecordRow, Store, StoreError};
+use windlass_store::{RecordChange, RecordRow, Store, StoreError, StoreErrorKind};
 use windlass_value::{Duration, Timestamp};
 
 use super::tokens::{self, TokenError, random_secret};
@@ -106,7 +106,12 @@ struct SignInCode {
 impl SessionIndex {
     pub(crate) fn open(store: Arc<dyn Store>) -> Result<SessionIndex, StoreError> {
         let index = SessionIndex::default();
-        if let Some(row) = store.record(NAME_KIND, NAME_KEY)? {
+        let name = match store.record(NAME_KIND, NAME_KEY) {
+            // The next sign-in draws another name. The cookies of earlier ones end with it.
+            Err(error) if error.kind == StoreErrorKind::Damaged => None,
+            name => name?,
+        };
+        if let Some(row) = name {
             let _ = index.cookie_name.set(String::from_utf8_lossy(&row.body).into_owned());
         }
         let mut sessions = HashMap::new();

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast::error::RecvError;
 use windlass_core::plan::Trigger;
 use windlass_runtime::{RequestOutcome, RunHandle, RunRequest, RuntimeError};
-use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError};
+use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError, StoreErrorKind};
 use windlass_value::{Timestamp, Value};
 
 use super::delivery_prefix;
@@ -227,10 +227,10 @@ pub(crate) async fn admit_all(app: &App) -> Result<(), RuntimeError> {
         let queues = &app.controls().queues;
         queues.find_waiting_runs(&app)?;
         let all: Vec<SharedQueue> = lock_mutex(&queues.all).values().cloned().collect();
-        for queue in all {
-            lock_queue(&queue).admit_waiting(&app)?;
-        }
-        Ok(())
+        // The error of one queue keeps no other from admitting.
+        let admitted: Vec<Result<(), RuntimeError>> =
+            all.iter().map(|queue| lock_queue(queue).admit_waiting(&app)).collect();
+        admitted.into_iter().collect()
     })
     .await
 }
@@ -414,7 +414,12 @@ impl AdmissionQueue {
     fn remove_ended(&mut self, app: &App) -> Result<(), StoreError> {
         let mut ended = Vec::new();
         for run in &self.in_flight {
-            if app.store.run(run)?.is_none_or(|row| !occupies_slot(row.status)) {
+            let row = match app.store.run(run) {
+                // It needs an operator, like a quarantined one.
+                Err(error) if error.kind == StoreErrorKind::Damaged => None,
+                row => row?,
+            };
+            if row.is_none_or(|row| !occupies_slot(row.status)) {
                 ended.push(run.clone());
             }
         }
@@ -441,6 +446,7 @@ impl AdmissionQueue {
         {
             let is_started = match app.engine.request(&run, ADMISSION_REQUEST, RunRequest::Resume) {
                 Ok(RequestOutcome::Ended) | Err(RuntimeError::NoSuchRun(_)) => false,
+                Err(RuntimeError::Store(error)) if error.kind == StoreErrorKind::Damaged => false,
                 Ok(RequestOutcome::Delivered | RequestOutcome::Queued | RequestOutcome::Duplicate) => true,
                 Err(error) => return Err(error),
             };

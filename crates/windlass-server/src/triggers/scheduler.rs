@@ -165,7 +165,7 @@ impl TriggerScheduler {
                 settings::read_reply(&*self.app.store, name, &timed.trigger)?
         {
             // A stop or a crash came before all runs of the stored reply were created. The service will not repeat it.
-            let fired = self.fire(timed, due, body, trigger_metadata).await?;
+            let fired = self.fire(timed, (due, firing.clock_resets), body, trigger_metadata).await?;
             self.record_result(timed, &mut firing, due, fired);
             (firing.not_before, firing.poll_at) = (None, None);
             firing.due = firing.due.max(Some(due));
@@ -200,7 +200,7 @@ impl TriggerScheduler {
             };
             let fired = match timed.is_polling() {
                 true => self.poll(&current, &firing, *due, now).await?,
-                false => self.fire(&current, *due, current.input(), Value::Null).await?,
+                false => self.fire(&current, (*due, firing.clock_resets), current.input(), Value::Null).await?,
             };
             (firing.not_before, firing.poll_at) = (None, None);
             self.record_result(&current, &mut firing, *due, fired);
@@ -313,7 +313,7 @@ impl TriggerScheduler {
                             settings::store_reply(store, name, trigger, &answer)
                         };
                         self.write_store(&current, keep).await?;
-                        self.fire(&current, due, body, trigger_metadata).await
+                        self.fire(&current, (due, firing.clock_resets), body, trigger_metadata).await
                     }
                     None => Ok(FiringResult::Skipped("it was disabled during the poll".to_owned())),
                 }
@@ -327,13 +327,15 @@ impl TriggerScheduler {
     async fn fire(
         &self,
         timed: &TimedTrigger,
-        due: Timestamp,
+        (due, clock_resets): (Timestamp, u32),
         input: Value,
         trigger_metadata: Value,
     ) -> Result<FiringResult, RuntimeError> {
         let name = &timed.definition.name;
         let time = due.to_string().replace(".000Z", "Z").replace(['-', ':'], "");
-        let delivery = format!("{}{time}", delivery_prefix(name, &timed.trigger));
+        // After the clock was set back the same times come again.
+        let again = if clock_resets > 0 { format!("r{clock_resets}") } else { String::new() };
+        let delivery = format!("{}{time}{again}", delivery_prefix(name, &timed.trigger));
         let plan = timed.definition.current.plan();
         let started = match &timed.definition_trigger {
             Some(trigger) => {

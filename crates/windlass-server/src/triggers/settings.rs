@@ -84,9 +84,17 @@ pub(crate) struct TriggerProgress {
     /// The polled service has asked not to be polled earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
+    /// The number of times that the clock was set back behind firings of this trigger. It is part of the names of later
+    /// deliveries: the same times come again, and are not repetitions.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub clock_resets: u32,
     /// The address that it has asked to be polled at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_at: Option<String>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 pub(crate) fn record_key(definition: &str, trigger: &str) -> String {
@@ -195,11 +203,12 @@ pub(crate) fn removals_for_definition(store: &dyn Store, definition: &str) -> Re
     for kind in KINDS {
         let mut after = prefix.clone();
         loop {
-            let mut page = store.records(kind, &after, RECORD_PAGE_SIZE)?;
-            page.retain(|row| row.key.starts_with(&prefix));
+            // Damaged records as well.
+            let mut page = store.record_keys(kind, &after, RECORD_PAGE_SIZE)?;
+            page.retain(|key| key.starts_with(&prefix));
             let Some(last) = page.last() else { break };
-            after = last.key.clone();
-            changes.extend(page.iter().map(|row| RecordChange::remove(kind, &row.key, now)));
+            after.clone_from(last);
+            changes.extend(page.iter().map(|key| RecordChange::remove(kind, key, now)));
         }
     }
     Ok(changes)
@@ -224,7 +233,8 @@ pub(crate) fn added_schedules(store: &dyn Store) -> Result<Vec<(String, String, 
         let Some(last) = page.last() else { return Ok(found) };
         after = last.key.clone();
         for row in &page {
-            let settings: StoredTriggerSettings = decode(row)?;
+            // A trigger whose settings are damaged does not fire; the others do.
+            let Ok(settings) = decode::<StoredTriggerSettings>(row) else { continue };
             if let (Some(_), Some((definition, trigger))) = (&settings.schedule, row.key.split_once('\0')) {
                 found.push((definition.to_owned(), trigger.to_owned(), settings));
             }

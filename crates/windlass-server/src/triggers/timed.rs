@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use windlass_core::plan::Trigger;
 use windlass_runtime::RuntimeError;
+use windlass_store::StoreErrorKind;
 use windlass_triggers::Schedule;
 use windlass_value::{Duration, Timestamp, Value};
 
 use super::settings::{self, CronSettings, StoredTriggerSettings, TriggerProgress};
-use super::{CatchUp, POLLING_KIND, TIMED_KINDS};
+use super::{CatchUp, POLLING_KIND, TIMED_KINDS, TriggerLogEntry, TriggerLogOutcome};
 use crate::App;
 use crate::catalog::Definition;
 
@@ -78,6 +79,7 @@ impl TimedTrigger {
         let is_ahead_of_clock = firing.due.map_or(is_ahead(self.active_since, now), |due| is_ahead(due, now));
         if is_ahead_of_clock {
             firing.due = Some(now);
+            firing.clock_resets = firing.clock_resets.saturating_add(1);
         }
         is_delayed || is_ahead_of_clock
     }
@@ -98,7 +100,15 @@ impl TimedTrigger {
 pub(crate) fn timed_triggers(app: &App) -> Result<Vec<TimedTrigger>, RuntimeError> {
     let mut found = Vec::new();
     for definition in app.definitions.all() {
-        definition_triggers(app, &definition, &mut found)?;
+        let known = found.len();
+        match definition_triggers(app, &definition, &mut found) {
+            // A damaged plan or damaged settings stop the triggers of their definition and no others.
+            Err(error) if is_damage(&error) => {
+                found.truncate(known);
+                log_damage(&definition.name, &error);
+            }
+            done => done?,
+        }
     }
     for (name, trigger, settings) in settings::added_schedules(&*app.store)? {
         found.extend(app.definitions.get(&name).and_then(|definition| added_trigger(definition, &trigger, &settings)));
@@ -117,6 +127,17 @@ pub(crate) fn reload_trigger(app: &App, one: &TimedTrigger) -> Result<Option<Tim
     let mut found = Vec::new();
     definition_triggers(app, &definition, &mut found)?;
     Ok(found.into_iter().find(|own| own.trigger == one.trigger))
+}
+
+fn is_damage(error: &RuntimeError) -> bool {
+    matches!(error, RuntimeError::Store(error) if error.kind == StoreErrorKind::Damaged)
+        || matches!(error, RuntimeError::Damaged { .. } | RuntimeError::MissingBlob(_) | RuntimeError::Plan(_))
+}
+
+fn log_damage(definition: &str, error: &RuntimeError) {
+    let outcome = TriggerLogOutcome::Failed { reason: format!("it does not fire: {error}") };
+    let (definition, trigger) = (definition.to_owned(), String::new());
+    TriggerLogEntry { definition, trigger, kind: String::new(), outcome, due: None }.log();
 }
 
 /// Adds the triggers of the definition's own text.

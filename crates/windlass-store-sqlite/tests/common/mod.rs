@@ -92,6 +92,12 @@ impl ConformanceSubject for SqliteSubject {
         assert_eq!(connection.execute(sql, [hash.0]).expect("the row can be changed"), 1);
     }
 
+    fn damage_run(&mut self, run: &str) {
+        let connection = rusqlite::Connection::open(self.store.file()).expect("any tool can open it");
+        let sql = "UPDATE runs SET status = '?' || substr(status, 2) WHERE id = ?1";
+        assert_eq!(connection.execute(sql, [run]).expect("the row can be changed"), 1);
+    }
+
     fn damage_record(&mut self, kind: &str, key: &str) {
         let connection = rusqlite::Connection::open(self.store.file()).expect("any tool can open it");
         let sql = "UPDATE records SET body = CAST('?' || substr(body, 2) AS BLOB) WHERE kind = ?1 AND key = ?2";

@@ -14,6 +14,7 @@ mod durability;
 mod fencing;
 mod fixtures;
 mod inbox;
+mod isolation;
 mod iterations;
 mod journal;
 mod listing;
@@ -48,6 +49,9 @@ pub trait ConformanceSubject {
 
     /// Changes a byte of a blob, bypassing the store.
     fn damage_blob(&mut self, hash: &BlobHash);
+
+    /// Changes a byte of the row of a run, bypassing the store.
+    fn damage_run(&mut self, run: &str);
 
     /// Changes a byte of a record, bypassing the store.
     fn damage_record(&mut self, kind: &str, key: &str);
@@ -89,6 +93,8 @@ pub const STORE_GUARANTEES: &[StoreGuarantee] = &[
     StoreGuarantee { name: "other processes notice writes", check: change_mark::check },
     StoreGuarantee { name: "a crash takes nothing that was acknowledged", check: crash::check },
     StoreGuarantee { name: "damage is noticed", check: damage::check },
+    StoreGuarantee { name: "damage affects only the row that it hits", check: isolation::check },
+    StoreGuarantee { name: "parents that form a circle stop nothing", check: isolation::check_circles },
     StoreGuarantee { name: "removal deletes what was removed and nothing else", check: clean::check },
 ];
 

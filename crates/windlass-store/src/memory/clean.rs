@@ -64,7 +64,8 @@ impl DiskImage {
     }
 
     fn is_root(&self, run: &StoredRunImage) -> bool {
-        run.row.parent.as_ref().is_none_or(|parent| self.run(parent).is_none())
+        let above = run.row.parent.as_ref().and_then(|parent| self.run(parent));
+        above.is_none_or(|above| above.row.number >= run.row.number)
     }
 
     /// Returns a run and all its descendants, parents first; `None` if one of them may not be removed.
@@ -78,10 +79,11 @@ impl DiskImage {
         let mut tree = vec![root];
         let mut at = 0;
         while let Some(run) = tree.get(at).and_then(|number| self.runs.get(number)) {
-            if !run.row.status.is_final() || run.row.changed_at >= before {
+            if run.damaged || !run.row.status.is_final() || run.row.changed_at >= before {
                 return None;
             }
-            tree.extend(called.get(&run.row.run).into_iter().flatten());
+            // A run is created after its parent: rows that form a circle end here.
+            tree.extend(called.get(&run.row.run).into_iter().flatten().filter(|child| **child > run.row.number));
             at += 1;
         }
         Some(tree)
@@ -96,7 +98,7 @@ impl DiskImage {
         RemovableTree { number, run, runs: tree.len() as u64, bytes: rows + blobs }
     }
 
-    fn detach_run(&mut self, number: i64) {
+    pub(super) fn detach_run(&mut self, number: i64) {
         let Some(run) = self.runs.remove(&number) else { return };
         self.numbers.remove(&run.row.run);
         self.execution_ids.remove(&run.row.execution_id);

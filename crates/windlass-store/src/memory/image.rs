@@ -53,6 +53,8 @@ pub(super) struct StoredRunImage {
     pub snapshots: BTreeMap<u64, Checksummed<SnapshotRow>>,
     pub iterations: BTreeMap<Arc<str>, BTreeMap<u64, IterationRow>>,
     pub logs: RunLogs,
+    /// The row is damaged.
+    pub damaged: bool,
 }
 
 impl DiskImage {
@@ -84,6 +86,7 @@ impl DiskImage {
         }
         let head = match (self.run(&batch.run), &batch.create) {
             (Some(_), Some(_)) | (None, None) => return BatchVerdict::Conflict,
+            (Some(run), None) if run.damaged => return BatchVerdict::Damaged,
             (None, Some(new)) if self.was_cancelled(&batch.run, new) => return BatchVerdict::Conflict,
             (None, Some(new)) if self.execution_ids.contains_key(&new.execution_id) => {
                 return BatchVerdict::ExecutionIdConflict;
@@ -187,6 +190,7 @@ impl DiskImage {
             snapshots: BTreeMap::new(),
             iterations: BTreeMap::new(),
             logs: RunLogs::default(),
+            damaged: false,
         };
         self.runs.insert(number, run);
     }

@@ -6,6 +6,7 @@
 
 mod checksummed;
 mod clean;
+mod damage;
 mod image;
 mod logs;
 mod read;
@@ -143,6 +144,9 @@ impl MemoryStore {
 
     fn claim_in(&self, image: &mut DiskImage, run: &str, owner: &str) -> ClaimResult {
         let Some(run) = image.run_mut(run) else { return ClaimResult::NoSuchRun };
+        if run.damaged {
+            return ClaimResult::Damaged { reason: run.damage_reason() };
+        }
         if run.row.status.is_final() {
             return ClaimResult::Ended;
         }
@@ -245,16 +249,16 @@ impl StoreWrite for MemoryStore {
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
         self.write(|image| {
             if image.is_known_request(&message.run, &message.request_id) {
-                return InboxVerdict::Duplicate;
+                return Ok(InboxVerdict::Duplicate);
             }
-            let Some(run) = image.run(&message.run) else { return InboxVerdict::NoSuchRun };
-            if run.row.status.is_final() {
-                return InboxVerdict::Ended;
+            let Some(run) = image.run(&message.run) else { return Ok(InboxVerdict::NoSuchRun) };
+            if run.check()?.row.status.is_final() {
+                return Ok(InboxVerdict::Ended);
             }
             let owner = run.row.owner.clone().filter(|owner| self.is_alive(owner));
             image.enqueue_message(message.clone());
-            InboxVerdict::Accepted { owner }
-        })
+            Ok(InboxVerdict::Accepted { owner })
+        })?
     }
 
     fn note_request(&self, run: &str, request_id: &str) -> Result<(), StoreError> {

@@ -37,14 +37,15 @@ impl MemoryStore {
 
 impl StoreRead for MemoryStore {
     fn run(&self, run: &str) -> Result<Option<RunRow>, StoreError> {
-        self.read_run(run, |run| Some(run.row.clone()))
+        self.try_read_run(run, |run| Ok(Some(run.check()?.row.clone())))
     }
 
     fn run_by_execution_id(&self, execution_id: i64) -> Result<Option<RunRow>, StoreError> {
         self.read_image(|image| {
             let number = image.execution_ids.get(&execution_id)?;
-            Some(image.runs.get(number)?.row.clone())
-        })
+            Some(image.runs.get(number)?.check().map(|run| run.row.clone()))
+        })?
+        .transpose()
     }
 
     fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError> {
@@ -142,7 +143,8 @@ impl StoreRead for MemoryStore {
 impl StoreScan for MemoryStore {
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         self.read_image(|image| {
-            let older = image.runs.range(..before.unwrap_or(i64::MAX)).rev().map(|(_, run)| &run.row);
+            let older = image.runs.range(..before.unwrap_or(i64::MAX)).rev().filter(|(_, run)| !run.damaged);
+            let older = older.map(|(_, run)| &run.row);
             older.filter(|row| matches_filter(filter, row)).take(limit as usize).cloned().collect()
         })
     }
@@ -179,8 +181,9 @@ impl StoreScan for MemoryStore {
 
     fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         self.read_image(|image| {
-            let due = image.timers.iter().take_while(|(timer, _)| *timer <= now).take(limit as usize);
-            due.filter_map(|(_, number)| image.runs.get(number)).map(|run| run.row.clone()).collect()
+            let due = image.timers.iter().take_while(|(timer, _)| *timer <= now);
+            let due = due.filter_map(|(_, number)| image.runs.get(number)).filter(|run| !run.damaged);
+            due.take(limit as usize).map(|run| run.row.clone()).collect()
         })
     }
 
@@ -218,7 +221,8 @@ impl StoreScan for MemoryStore {
         self.read_image(|image| {
             let damaged = image.blobs.values().filter_map(|blob| blob.read().err()).map(|error| error.message);
             let records = image.records.values().filter_map(|record| record.read().err()).map(|error| error.message);
-            image.runs.values().flat_map(verify_run).chain(damaged).chain(records).collect()
+            let runs = image.runs.values().filter_map(|run| run.check().err()).map(|error| error.message);
+            image.runs.values().flat_map(verify_run).chain(runs).chain(damaged).chain(records).collect()
         })
     }
 }

@@ -16,8 +16,8 @@ impl StoreRecords for MemoryStore {
         self.read_image(|image| {
             let rows = image.records.range((kind.to_owned(), after_key.to_owned())..);
             let rows = rows.take_while(|((of, _), _)| of == kind).filter(|((_, key), _)| *key != after_key);
-            rows.take(limit as usize).map(|(_, record)| record.read()).collect()
-        })?
+            rows.filter_map(|(_, record)| record.read().ok()).take(limit as usize).collect()
+        })
     }
 
     fn record_keys(&self, kind: &str, after_key: &str, limit: u32) -> Result<Vec<String>, StoreError> {

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
-    BatchRemoval, BatchVerdict, ClaimResult, InboxRow, InboxVerdict, IterationHeader, IterationRow, JournalRow,
-    LogFilter, LogPage, MemoryStore, NewLogLine, OpenWait, Owner, PlanRow, RecordChange, RecordRow, RemovableTree,
-    RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreError, StoreLogs, StoreOwners, StoreRead,
-    StoreRecords, StoreScan, StoreWrite, SweepResult, TreeRemoval,
+    BatchRemoval, BatchVerdict, ClaimResult, DamagedRowId, InboxRow, InboxVerdict, IsolatedRow, IterationHeader,
+    IterationRow, JournalRow, LogFilter, LogPage, MemoryStore, NewLogLine, OpenWait, Owner, PlanRow, RecordChange,
+    RecordRow, RemovableTree, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreDamage,
+    StoreError, StoreLogs, StoreOwners, StoreRead, StoreRecords, StoreScan, StoreWrite, SweepResult, TreeRemoval,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -43,6 +43,8 @@ pub(crate) enum Flaw {
     NeverSweeps,
     LosesOtherBlobs,
     KeepsAllLines,
+    HidesDamage,
+    KeepsCircles,
 }
 
 type StoreResult<T> = Result<T, StoreError>;
@@ -99,7 +101,9 @@ impl StoreWrite for FlawedStore {
 
     fn claim(&self, run: &str, owner: &str) -> StoreResult<ClaimResult> {
         self.remember();
-        if let (Flaw::StealsRuns, Some(row)) = (self.flaw, self.inner.run(run)?) {
+        if self.flaw == Flaw::StealsRuns
+            && let Some(row) = self.inner.run(run)?
+        {
             self.inner.release(run, row.owner_epoch)?;
         }
         self.inner.claim(run, owner)
@@ -246,9 +250,27 @@ impl StoreScan for FlawedStore {
     }
 }
 
+impl StoreDamage for FlawedStore {
+    fn damage(&self) -> StoreResult<Vec<IsolatedRow>> {
+        Ok(if self.flaw == Flaw::HidesDamage { Vec::new() } else { self.inner.damage()? })
+    }
+
+    fn remove_damaged(&self, row: DamagedRowId) -> StoreResult<bool> {
+        self.inner.remove_damaged(row)
+    }
+}
+
 impl StoreClean for FlawedStore {
     fn removable(&self, before: Timestamp, after: i64, limit: u32) -> StoreResult<Vec<RemovableTree>> {
-        self.inner.removable(before, after, limit)
+        let mut trees = self.inner.removable(before, after, limit)?;
+        if self.flaw == Flaw::KeepsCircles {
+            let has_parent = |tree: &RemovableTree| {
+                let parent = self.inner.run(&tree.run).ok().flatten().and_then(|row| row.parent);
+                parent.is_some_and(|parent| self.inner.run(&parent).is_ok_and(|row| row.is_some()))
+            };
+            trees.retain(|tree| !has_parent(tree));
+        }
+        Ok(trees)
     }
 
     fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> StoreResult<BatchRemoval> {

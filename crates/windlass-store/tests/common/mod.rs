@@ -34,6 +34,10 @@ impl ConformanceSubject for MemorySubject {
         assert!(self.0.damage_blob(hash), "there is a blob to damage");
     }
 
+    fn damage_run(&mut self, run: &str) {
+        assert!(self.0.damage_run(run), "there is a run to damage");
+    }
+
     fn damage_record(&mut self, kind: &str, key: &str) {
         assert!(self.0.damage_record(kind, key), "there is a record to damage");
     }
