@@ -35,6 +35,7 @@ mod run;
 mod seed_examples;
 mod steer;
 mod support;
+mod tls;
 mod token;
 mod triggers;
 mod version;

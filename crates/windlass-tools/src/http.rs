@@ -34,6 +34,7 @@ pub(crate) use call::REGISTRATION as CALL_REGISTRATION;
 use crate::info::{ToolInfo, field, required};
 use crate::outbound::Outbound;
 use crate::registry::ToolRegistration;
+use crate::tls::AcceptedCertificates;
 use client::HttpClient;
 pub use mocked::MockedResponse;
 pub use poll::{follow_up_input, parse_retry_after};
@@ -84,6 +85,8 @@ pub struct HttpOptions {
     pub max_reply_bytes: usize,
     /// The allowed addresses: `windlass run` trusts its file, a server does not.
     pub outbound: Outbound,
+    /// The certificates of servers that are accepted, unless the call disables their verification.
+    pub certificates: AcceptedCertificates,
     pub user_agent: String,
     /// Timeout of calls that specify none.
     pub default_timeout: Duration,
@@ -109,6 +112,7 @@ impl HttpOptions {
         HttpOptions {
             max_reply_bytes: limits.max_tool_reply_bytes,
             outbound: Outbound::default(),
+            certificates: AcceptedCertificates::default(),
             user_agent: concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned(),
             default_timeout: limits.default_http_time,
             connect_timeout: limits.max_connect_time,
@@ -134,7 +138,7 @@ struct Inner {
 impl HttpTool {
     pub fn new(options: HttpOptions) -> HttpTool {
         HttpTool(Arc::new(Inner {
-            client: HttpClient::new(options.outbound.clone(), options.connect_timeout),
+            client: HttpClient::new(options.outbound.clone(), options.connect_timeout, options.certificates.clone()),
             defaults: RequestDefaults {
                 user_agent: escaped_header(&options.user_agent),
                 max_redirects: options.max_redirects,

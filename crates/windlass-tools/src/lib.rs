@@ -46,7 +46,7 @@ mod shell;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-mod tls;
+pub mod tls;
 mod vault;
 
 #[cfg(feature = "duckdb")]

@@ -191,10 +191,14 @@ impl PreparedService {
         let running = running
             .map_err(|error| CliFailure::usage(error.to_string()))?
             .map_err(|error| start_failure(error, dev))?;
-        let address = format!("http://{}", reachable(running.address));
+        let scheme = if app.options.tls.is_some() { "https" } else { "http" };
+        let local = format!("{scheme}://{}", reachable(running.address));
         if let Some(lock) = &mut lock {
-            lock.write_holder(&address, command);
+            lock.write_holder(&local, command);
         }
+        // A certificate is for a name.
+        let name = app.options.hosts.first().filter(|_| app.options.tls.is_some());
+        let address = name.map_or(local, |name| format!("{scheme}://{}", with_port(name, running.address.port())));
         let token = token.map(|token| token.reveal().to_owned());
         Ok(Service { app, running, address, token, directory, drain, traces, _lock: lock })
     }
@@ -208,6 +212,14 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, bound.port())
+}
+
+/// Returns the host name of a server with the port that it listens on, unless the name has a port.
+fn with_port(name: &str, port: u16) -> String {
+    match name.rsplit_once(':') {
+        Some((_, given)) if given.parse::<u16>().is_ok() => name.to_owned(),
+        _ => format!("{name}:{port}"),
+    }
 }
 
 fn token_failure(error: impl std::fmt::Display) -> CliFailure {
@@ -255,11 +267,10 @@ impl Service {
         let file = self.directory.as_ref().map(|directory| directory.join(windlass_server::auth::FIRST_TOKEN_FILE));
         let file = file.filter(|_| self.token.is_some());
         let bind = self.running.address;
-        if !bind.ip().is_loopback() {
+        if !bind.ip().is_loopback() && self.app.options.tls.is_none() {
             warn!(
                 event = "warning",
-                "other machines reach it on {bind} without TLS, so tokens are sent unencrypted: \
-                 put a TLS proxy in front of it, or bind to 127.0.0.1"
+                "other machines reach it on {bind} without TLS: let only the proxy with TLS connect to it"
             );
         }
         let signs_in = to_terminal || file.is_none();
@@ -336,5 +347,7 @@ mod tests {
             let bound: SocketAddr = bound.parse().expect("an address");
             assert_eq!(reachable(bound).to_string(), shown);
         }
+        assert_eq!(with_port("flows.example.org", 7117), "flows.example.org:7117");
+        assert_eq!(with_port("flows.example.org:443", 7117), "flows.example.org:443");
     }
 }
