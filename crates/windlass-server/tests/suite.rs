@@ -7,6 +7,7 @@ mod approvals;
 mod client_disconnects;
 mod common;
 mod control;
+mod definition_tokens;
 mod definitions;
 mod docs;
 mod events;

@@ -132,7 +132,7 @@ pub(crate) enum CliCommand {
     /// Manage the access tokens of this store's server
     Token(TokenArgs),
     /// Find stuck runs and damage in the store
-    Doctor,
+    Doctor(DoctorArgs),
     /// Check that a server is alive, for containers and scripts
     Health(HealthArgs),
     /// Remove runs that ended long ago and the data only they reference

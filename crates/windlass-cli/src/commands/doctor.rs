@@ -6,7 +6,7 @@ use windlass_runtime::inspect::live_owner;
 use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError, StoreErrorKind};
 use windlass_value::Value;
 
-use crate::args::GlobalArgs;
+use crate::args::{DoctorArgs, GlobalArgs};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure, owner_name};
 use crate::{image, out, stores};
@@ -17,7 +17,7 @@ struct Finding {
     hint: String,
 }
 
-pub(crate) fn doctor(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
+pub(crate) fn doctor(global: &GlobalArgs, args: &DoctorArgs) -> Result<CliExit, CliFailure> {
     crate::runs::require_store(global, "doctor")?;
     let settings = CliSettings::load(global)?;
     let store = stores::open(global)?;
@@ -27,7 +27,7 @@ pub(crate) fn doctor(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
         hint: "copy the store's directory first".to_owned(),
     });
     let mut findings: Vec<Finding> = damage.collect();
-    findings.extend(check_audit_log(global));
+    findings.extend(check_audit_log(global, args.audit_from));
     let mut open = Vec::new();
     stores::each_run(&*store, &RunFilter { unfinished: true, ..RunFilter::default() }, |row| {
         open.push(row);
@@ -41,8 +41,8 @@ pub(crate) fn doctor(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
 }
 
 /// Checks whether the audit log of the server was modified.
-fn check_audit_log(global: &GlobalArgs) -> Vec<Finding> {
-    let found = match windlass_server::audit::verify(&stores::directory(global)) {
+fn check_audit_log(global: &GlobalArgs, archived_until: Option<u64>) -> Vec<Finding> {
+    let found = match windlass_server::audit::verify(&stores::directory(global), archived_until) {
         Ok(checked) => checked.findings,
         Err(error) => vec![format!("the audit log cannot be read: {error}")],
     };

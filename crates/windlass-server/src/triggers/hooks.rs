@@ -143,7 +143,7 @@ impl FromRequest<App> for Signed {
         }
         let identity = caller.map(|caller| caller.identity);
         // Checked before the body is read, so that an unauthenticated sender need not send it.
-        let is_open = settings.insecure || may_run(identity.as_deref());
+        let is_open = settings.insecure || may_run(identity.as_deref(), &definition.name);
         if settings.secret.is_none() && !is_open {
             return Err(refused(no_secret_problem(&definition.name, &trigger.name)));
         }
@@ -206,8 +206,8 @@ fn limited_address(parts: &Parts) -> Option<[u8; 8]> {
     (!peer.is_loopback()).then(|| address_block(peer))
 }
 
-fn may_run(identity: Option<&TokenIdentity>) -> bool {
-    identity.is_some_and(|who| who.may(TokenScope::Run))
+fn may_run(identity: Option<&TokenIdentity>, definition: &str) -> bool {
+    identity.is_some_and(|who| who.may(TokenScope::Run) && who.is_for(definition))
 }
 
 fn verify_signature(
