@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::Request;
 use windlass_tools::tls::AcceptedCertificates;
-use windlass_tools::{HttpOptions, HttpTool, Outbound};
+use windlass_tools::{Destinations, HttpOptions, HttpTool, Outbound};
 
 use crate::args::{GlobalArgs, HealthArgs};
 use crate::failure::{CliExit, CliFailure, codes};
@@ -47,7 +47,9 @@ pub(crate) fn health(global: &GlobalArgs, args: &HealthArgs) -> Result<CliExit, 
 }
 
 async fn get(url: &str, certificates: AcceptedCertificates) -> Result<(u16, String), String> {
-    let options = HttpOptions { outbound: Outbound::open(), certificates, ..HttpOptions::default() };
+    // The server is tried as long as the caller wants.
+    let (outbound, destinations) = (Outbound::open(), Destinations::default());
+    let options = HttpOptions { outbound, destinations, certificates, ..HttpOptions::default() };
     let http = HttpTool::new(options);
     let request = Request::get(url).body(Bytes::new()).map_err(|error| format!("--server {url}: {error}"))?;
     let answer = http.open(request).await.map_err(|error| error.message.to_string())?;

@@ -16,7 +16,8 @@ use windlass_server::auth::{LOCAL_TOKEN_FILE, TokenIndex, first_token, write_loc
 use windlass_server::catalog::Definitions;
 use windlass_server::workers::{Dispatcher, with_remote_workers};
 use windlass_server::{
-    App, AppParts, DefinitionCompiler, RunningServer, ServerCredentials, ServerOptions, StartError, audit::AuditLog,
+    App, AppParts, DefinitionCompiler, Metrics, RunningServer, ServerCredentials, ServerOptions, StartError,
+    audit::AuditLog,
 };
 use windlass_store::{CommitHook, MemoryStore, Store};
 use windlass_store_sqlite::SqliteOptions;
@@ -82,6 +83,7 @@ pub(crate) struct PreparedService {
     options: ServerOptions,
     limits: windlass_core::Limits,
     credentials: ServerCredentials,
+    metrics: Metrics,
     command: ServerCommand,
 }
 
@@ -132,7 +134,19 @@ impl PreparedService {
         };
         let engine = RuntimeEngine::new(store.clone(), engine)?;
         let limits = settings.limits.clone();
-        Ok(PreparedService { store, engine, dispatcher, lock, directory, options, limits, credentials, command })
+        let metrics = Metrics::default().with_destinations(settings.destinations.clone());
+        Ok(PreparedService {
+            store,
+            engine,
+            dispatcher,
+            lock,
+            directory,
+            options,
+            limits,
+            credentials,
+            metrics,
+            command,
+        })
     }
 
     /// Starts to accept clients, on separate threads.
@@ -141,8 +155,8 @@ impl PreparedService {
         compiler: Arc<dyn DefinitionCompiler>,
         front: &Handle,
     ) -> Result<Service, CliFailure> {
-        let PreparedService { store, engine, dispatcher, mut lock, directory, options, limits, credentials, command } =
-            self;
+        let PreparedService { store, engine, dispatcher, mut lock, directory, options, limits, .. } = self;
+        let (credentials, metrics, command) = (self.credentials, self.metrics, self.command);
         let token = match (&directory, options.no_auth) {
             (_, true) => None,
             (Some(directory), false) => first_token(&*store, directory).map_err(token_failure)?,
@@ -182,7 +196,7 @@ impl PreparedService {
             audit,
             credentials,
             dispatcher,
-            metrics: Default::default(),
+            metrics,
             views: Default::default(),
         };
         let app = App::new(parts);

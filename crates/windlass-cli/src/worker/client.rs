@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use windlass_core::ProcessLimits;
 use windlass_server::auth::{FIRST_TOKEN_FILE, LOCAL_TOKEN_FILE};
 use windlass_tools::tls::AcceptedCertificates;
-use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
+use windlass_tools::{Destinations, HttpOptions, HttpTool, Outbound, Secret};
 
 use crate::failure::{CliFailure, codes};
 use crate::tools::variable;
@@ -71,7 +71,9 @@ impl ServerClient {
             return Err(CliFailure::usage(message).hint("use https://, or --insecure on a trusted network"));
         }
         let authorization = token.map(authorization_header).transpose()?;
-        let options = HttpOptions { outbound: Outbound::open(), certificates, ..HttpOptions::default() };
+        // The server is tried as long as the caller wants.
+        let (outbound, destinations) = (Outbound::open(), Destinations::default());
+        let options = HttpOptions { outbound, destinations, certificates, ..HttpOptions::default() };
         let base = format!("{}/api/v1/{WORKER_PREFIX}", server.trim_end_matches('/'));
         let max_response_bytes = ProcessLimits::default().max_worker_job_bytes;
         Ok(ServerClient { http: HttpTool::new(options), base, authorization, max_response_bytes })

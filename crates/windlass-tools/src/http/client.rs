@@ -14,9 +14,11 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use windlass_core::ErrorInfo;
 
+use super::HttpOptions;
 use super::connect::Connector;
 use super::failure;
 use super::request::HttpRequest;
+use crate::destinations::{CallHealth, Destinations};
 use crate::outbound::Outbound;
 use crate::tls::AcceptedCertificates;
 
@@ -32,6 +34,7 @@ pub(super) struct HttpClient {
     outbound: Outbound,
     connect_timeout: Duration,
     certificates: AcceptedCertificates,
+    destinations: Destinations,
     default_pools: ClientPools,
     /// Pools of calls with a non-default connection mode.
     other_pools: Mutex<BTreeMap<ConnectionMode, Arc<ClientPools>>>,
@@ -63,17 +66,24 @@ struct ClientPools {
 }
 
 impl HttpClient {
-    pub(super) fn new(
-        outbound: Outbound,
-        connect: windlass_value::Duration,
-        certificates: AcceptedCertificates,
-    ) -> HttpClient {
-        let connect_timeout = connect.to_std();
+    pub(super) fn new(options: &HttpOptions) -> HttpClient {
+        let HttpOptions { outbound, destinations, certificates, connect_timeout, .. } = options.clone();
+        let connect_timeout = connect_timeout.to_std();
         let default_pools = ClientPools::new(&outbound, ConnectionMode::default(), connect_timeout, &certificates);
-        HttpClient { outbound, connect_timeout, certificates, default_pools, other_pools: Mutex::default() }
+        let other_pools = Mutex::default();
+        HttpClient { outbound, connect_timeout, certificates, destinations, default_pools, other_pools }
     }
 
+    /// Sends a request, unless its destination is paused or has used up its retries.
     pub(super) async fn send(&self, request: &HttpRequest) -> Result<Response<Incoming>, ErrorInfo> {
+        let admitted = self.destinations.admit(&request.uri, request.attempt);
+        let admitted = admitted.map_err(|why| failure::not_sent(&request.method, &request.uri, why))?;
+        let sent = self.send_admitted(request).await;
+        admitted.record(health(&sent));
+        sent
+    }
+
+    async fn send_admitted(&self, request: &HttpRequest) -> Result<Response<Incoming>, ErrorInfo> {
         if request.mode == self.default_pools.mode {
             return self.default_pools.send(&self.outbound, request).await;
         }
@@ -122,6 +132,17 @@ impl ClientPools {
             self.plain.request(message)
         };
         pending.await.map_err(|error| failure::connection(method, uri, &error))
+    }
+}
+
+/// Returns what a call says about its destination. Other statuses are answers of a service that works.
+fn health(sent: &Result<Response<Incoming>, ErrorInfo>) -> CallHealth {
+    match sent {
+        Ok(response) if matches!(response.status().as_u16(), 502..=504) => CallHealth::Failed,
+        Ok(_) => CallHealth::Healthy,
+        Err(error) if &*error.kind == "connection" => CallHealth::Failed,
+        // The address is not allowed, for example.
+        Err(_) => CallHealth::Unknown,
     }
 }
 
