@@ -22,9 +22,9 @@ pub(crate) fn directory(global: &GlobalArgs) -> PathBuf {
     global.store.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY))
 }
 
-/// Returns whether there is a store in a folder.
+/// Returns whether there is a store in a folder, or what is left of one without its database.
 pub(crate) fn exists(directory: &Path) -> bool {
-    directory.join("windlass.db").is_file()
+    ["windlass.db", "windlass.db-wal", "windlass.head"].iter().any(|name| directory.join(name).is_file())
 }
 
 /// Opens the store for a command that reads runs: it must exist.
@@ -34,7 +34,8 @@ pub(crate) fn open(global: &GlobalArgs) -> Result<Arc<dyn Store>, CliFailure> {
         return Err(CliFailure::usage(format!("there is no store in {}", directory.display()))
             .hint("`windlass run FILE` creates one; --store or WINDLASS_STORE names another"));
     }
-    open_or_create(&directory, SqliteOptions::default())
+    // One that cannot be written can still be looked at.
+    Ok(Arc::new(SqliteStore::open_to_read(&directory, SqliteOptions::default())?))
 }
 
 pub(crate) fn open_or_create(directory: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, CliFailure> {

@@ -34,6 +34,7 @@ mod problem;
 mod proxies;
 mod rate;
 mod run_drawings;
+mod scrub;
 mod serve;
 mod streams;
 mod timeline;

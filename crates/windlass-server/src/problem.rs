@@ -202,7 +202,12 @@ impl From<RuntimeError> for ApiProblem {
             error if error.needs_newer() => (StatusCode::CONFLICT, codes::CONFLICT),
             // Caused by the disk rather than a defect: a full disk appears as any of these.
             RuntimeError::Store(StoreError {
-                kind: StoreErrorKind::Busy | StoreErrorKind::Full | StoreErrorKind::Io | StoreErrorKind::Stopped,
+                kind:
+                    StoreErrorKind::Busy
+                    | StoreErrorKind::Full
+                    | StoreErrorKind::Io
+                    | StoreErrorKind::Stopped
+                    | StoreErrorKind::Gone,
                 ..
             }) => (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL),

@@ -3,29 +3,50 @@
 #![deny(missing_docs)]
 
 mod append;
+mod chain;
 mod clean;
 mod error;
+mod head;
+mod inbox;
+mod inventory;
 mod logs;
 mod open;
 mod owners;
 mod read;
+mod read_only;
 mod records;
+mod repair;
 mod rows;
 mod scan;
 mod schema;
+mod scrub;
+mod seal;
+mod session;
+mod stored_run;
+mod transaction;
 mod verify;
+mod wal;
 mod write;
 mod write_lock;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use windlass_store::{Owner, StoreError, StoreErrorKind, StoreOwners};
 use windlass_value::Timestamp;
 
 use crate::error::SqliteResult;
+use crate::head::{HeadFile, HeadRecord};
+use crate::inventory::{Mismatch, log_path};
 pub use crate::open::{SqliteOptions, SyncMode};
+use crate::read_only::PrivateCopy;
+pub use crate::repair::{RepairReport, repair};
+use crate::session::{HeadKeeper, OpenedFiles, UsersLock};
+#[doc(hidden)]
+pub use crate::stored_run::reseal_runs;
+use crate::transaction::WriteTransaction;
 use crate::write_lock::FairLock;
 
 /// Maximum number of idle read connections in the pool.
@@ -42,6 +63,16 @@ pub struct SqliteStore {
     /// Used only for the change mark, because SQLite's `data_version` is specific to a connection.
     watcher: Mutex<Option<Connection>>,
     stopped: OnceLock<StoreError>,
+    opened: OpenedFiles,
+    users: UsersLock,
+    keeper: HeadKeeper,
+    is_closed: Arc<AtomicBool>,
+    /// Held during a search for damage.
+    scrubbing: Mutex<()>,
+    /// The last commit that this process has synced.
+    synced: AtomicU64,
+    /// The copy that is read, for a store that cannot be written. Removed after everything else is closed.
+    copy: Option<PrivateCopy>,
 }
 
 /// The settings of the write connection.
@@ -60,15 +91,45 @@ impl SqliteStore {
     pub fn open(directory: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let file = directory.join("windlass.db");
         let owners = directory.join("owners");
-        let connection = open::open_writer(directory, &file, &options)?;
+        open::create_if_missing(directory, &file, &options)?;
+        let head = HeadFile::open(directory)?;
+        let gate = head.as_ref().map(HeadFile::lock).transpose()?;
+        let (users, is_alone) = UsersLock::join(directory)?;
+        let mut may_be_copy = false;
+        if is_alone {
+            // Others have checked the files, and keep SQLite from discarding anything.
+            may_be_copy = open::check_files(&file, gate.as_ref())?;
+        }
+        let connection = open::open_writer(&file, &options)?;
+        if may_be_copy {
+            open::check_copy(&connection, &file)?;
+        }
         if !owners::remove_dead_owners(&owners, |owner| open::has_open_runs(&connection, &file, owner))? {
             open::checkpoint(&connection, &file)?;
         }
+        let opened = OpenedFiles::new(&file)?;
+        let record = HeadRecord::of_link(&open::last_link(&connection, &file)?, opened.database);
+        if let Some(gate) = gate.filter(|_| is_alone) {
+            gate.advance(record)?;
+        }
+        let head = match head {
+            Some(head) => head,
+            None if is_alone => open::create_head(directory, record)?,
+            None => return Err(Mismatch::no_head(&file)),
+        };
+        users.share()?;
         Ok(SqliteStore {
+            opened,
+            users,
+            keeper: HeadKeeper::new(head),
+            is_closed: Arc::default(),
+            scrubbing: Mutex::default(),
             writer: FairLock::new(directory, options.lock_timeout, connection),
             readers: Mutex::default(),
             watcher: Mutex::default(),
             stopped: OnceLock::new(),
+            synced: AtomicU64::new(0),
+            copy: None,
             file,
             owners,
             options,
@@ -95,27 +156,28 @@ impl SqliteStore {
     }
 
     /// Runs one write transaction: durable when it returns, without a trace when it fails.
-    fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
+    fn write<T>(&self, work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
         self.transact(|transaction| Ok((work(transaction)?, true)))
     }
 
     /// Runs one write transaction that is rolled back if `work` returns `false`.
-    fn write_if(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<bool>) -> Result<bool, StoreError> {
+    fn write_if(&self, work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<bool>) -> Result<bool, StoreError> {
         self.transact(|transaction| work(transaction).map(|whether| (whether, whether)))
     }
 
     /// Runs one write transaction whose commit is not synced. It survives the death of the process, and is durable with
     /// the next synced commit.
-    fn write_unsynced<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
+    fn write_unsynced<T>(&self, work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
+        self.refuse_if_read_only()?;
         self.refuse_if_stopped()?;
         let mut connection = self.writer.enter()?;
         self.refuse_if_stopped()?;
         let attempt = |connection: &mut Connection| {
             // In WAL mode NORMAL syncs only checkpoints; the database stays consistent.
             open::set_synchronous(connection, "NORMAL")?;
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction = WriteTransaction::begin(connection, &self.file)?;
             let outcome = work(&transaction)?;
-            transaction.commit()?;
+            transaction.commit(self.synced.load(Ordering::Acquire))?;
             Ok(outcome)
         };
         let outcome = attempt(&mut connection);
@@ -123,21 +185,66 @@ impl SqliteStore {
         self.stop_on_io_error(outcome.and_then(|outcome| restored.map(|()| outcome)))
     }
 
-    fn transact<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<(T, bool)>) -> Result<T, StoreError> {
+    fn transact<T>(
+        &self,
+        work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<(T, bool)>,
+    ) -> Result<T, StoreError> {
+        self.refuse_if_read_only()?;
         self.refuse_if_stopped()?;
         let mut connection = self.writer.enter()?;
         // The transaction that this one waited for may have stopped the store.
         self.refuse_if_stopped()?;
         let attempt = |connection: &mut Connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction = WriteTransaction::begin(connection, &self.file)?;
             let (outcome, keep) = work(&transaction)?;
-            match keep {
-                true => transaction.commit()?,
-                false => transaction.rollback()?,
+            if !keep {
+                transaction.rollback()?;
+            } else if let Some(link) = transaction.commit(self.synced.load(Ordering::Acquire))?
+                && self.options.durability == SyncMode::Full
+            {
+                self.synced.store(link.sequence, Ordering::Release);
+                // Only now: a store that was removed meanwhile has this commit nowhere.
+                self.opened.check_database()?;
+                self.keeper.publish(&link, self.opened.database);
             }
             Ok(outcome)
         };
         self.stop_on_io_error(attempt(&mut connection))
+    }
+
+    /// Ends the use of the store: all commits go into the database, the log is removed, and the head record says so.
+    /// Another process that has the store open keeps the log. Nothing is written after an error that has stopped the
+    /// store.
+    pub fn close(&self) {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.keeper.end();
+        drop(locked(&self.scrubbing));
+        let was_stopped = self.stopped.set(closed_error(&self.file)).is_err();
+        locked(&self.readers).clear();
+        locked(&self.watcher).take();
+        let connection = self.writer.take_content(Connection::open_in_memory);
+        if !was_stopped && let Ok(connection) = connection {
+            // What cannot be written now is still in the log.
+            let _ = self.close_files(connection);
+        }
+        self.users.leave();
+    }
+
+    fn close_files(&self, connection: Connection) -> Result<(), StoreError> {
+        self.opened.check_database()?;
+        let gate = self.keeper.head().lock()?;
+        let is_alone = self.users.is_alone()?;
+        let link = open::last_link(&connection, &self.file)?;
+        open::close_writer(connection, is_alone).map_err(|error| error.into_error(&self.file))?;
+        let is_closed = is_alone && !log_path(&self.file).exists();
+        if self.options.durability == SyncMode::Full || is_closed {
+            let mut record = HeadRecord::of_link(&link, self.opened.database);
+            record.is_closed = is_closed;
+            gate.advance(record)?;
+        }
+        Ok(())
     }
 
     /// Runs one short read transaction on its own connection.
@@ -165,6 +272,10 @@ impl SqliteStore {
         }
     }
 
+    fn refuse_if_read_only(&self) -> Result<(), StoreError> {
+        self.copy.as_ref().map_or(Ok(()), |copy| Err(copy.refusal()))
+    }
+
     fn refuse_if_stopped(&self) -> Result<(), StoreError> {
         match self.stopped.get() {
             None => Ok(()),
@@ -177,7 +288,7 @@ impl SqliteStore {
     fn stop_on_io_error<T>(&self, outcome: SqliteResult<T>) -> Result<T, StoreError> {
         outcome.map_err(|trouble| {
             let error = trouble.into_error(&self.file);
-            if error.kind == StoreErrorKind::Io {
+            if matches!(error.kind, StoreErrorKind::Io | StoreErrorKind::Gone) {
                 let _ = self.stopped.set(error.clone());
             }
             error
@@ -185,8 +296,19 @@ impl SqliteStore {
     }
 }
 
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn closed_error(file: &Path) -> StoreError {
+    StoreError::new(StoreErrorKind::Stopped, format!("{} was closed.", file.display())).with_file(file)
+}
+
 impl StoreOwners for SqliteStore {
     fn open_owner(&self) -> Result<Owner, StoreError> {
+        self.refuse_if_read_only()?;
         self.refuse_if_stopped()?;
         owners::open(&self.owners)
     }
@@ -204,6 +326,17 @@ impl StoreOwners for SqliteStore {
     fn last_heartbeat(&self, owner: &str) -> Result<Option<Timestamp>, StoreError> {
         self.refuse_if_stopped()?;
         owners::last_heartbeat(&self.owners, owner)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        if let Some(stopped) = self.stopped.get() {
+            return Err(stopped.clone());
+        }
+        self.stop_on_io_error(self.opened.check().map_err(Into::into))
+    }
+
+    fn close(&self) {
+        SqliteStore::close(self);
     }
 }
 

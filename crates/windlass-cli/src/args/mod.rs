@@ -133,6 +133,8 @@ pub(crate) enum CliCommand {
     Token(TokenArgs),
     /// Find stuck runs and damage in the store
     Doctor(DoctorArgs),
+    /// Repair a store whose files have lost something, and list what is saved and what is lost
+    Repair(RepairArgs),
     /// Check that a server is alive, for containers and scripts
     Health(HealthArgs),
     /// Remove runs that ended long ago and the data only they reference
@@ -531,6 +533,13 @@ pub(crate) struct CleanArgs {
     #[arg(long, value_name = "AGE")]
     pub older_than: String,
     /// Print what would be removed without removing it
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct RepairArgs {
+    /// List what can be saved and what is lost without changing anything
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -22,6 +22,7 @@ mod list;
 mod logs;
 mod mock;
 mod register;
+mod repair;
 mod replay;
 mod requests;
 mod resume;
@@ -80,6 +81,7 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Explain(args) => explain::explain(global, &args),
         CliCommand::Limits => limits::limits(global),
         CliCommand::Doctor(args) => doctor::doctor(global, &args),
+        CliCommand::Repair(args) => repair::repair(global, &args),
         CliCommand::Health(args) => health::health(global, &args),
         CliCommand::Clean(args) => clean::clean(global, &args),
         CliCommand::Completions(args) => completions::completions(&args),

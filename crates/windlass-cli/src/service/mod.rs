@@ -1,6 +1,7 @@
 //! The engine as a service in this process: what `serve` and `dev` share.
 
 mod lock;
+mod store_watch;
 mod traces;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -31,6 +32,7 @@ use crate::host::Interrupts;
 use crate::{host, out, stores};
 use lock::StoreLock;
 pub(crate) use lock::{ServerCommand, last_server_command, serving_address};
+use store_watch::StoreWatch;
 pub(crate) use traces::engine_spans;
 
 /// A server evicts a waiting run soon: it has many of them.
@@ -199,6 +201,7 @@ impl PreparedService {
             metrics,
             views: Default::default(),
         };
+        let (stored, store_watch) = (parts.store.clone(), StoreWatch::start(parts.store.clone()));
         let app = App::new(parts);
         let traces = traces::start(&app)?;
         let running = front.spawn(windlass_server::serve(app.clone())).await;
@@ -214,7 +217,7 @@ impl PreparedService {
         let name = app.options.hosts.first().filter(|_| app.options.tls.is_some());
         let address = name.map_or(local, |name| format!("{scheme}://{}", with_port(name, running.address.port())));
         let token = token.map(|token| token.reveal().to_owned());
-        Ok(Service { app, running, address, token, directory, drain, traces, _lock: lock })
+        Ok(Service { app, running, address, token, directory, drain, traces, stored, store_watch, _lock: lock })
     }
 }
 
@@ -260,6 +263,8 @@ pub(crate) struct Service {
     directory: Option<PathBuf>,
     drain: Duration,
     traces: Option<traces::TraceExport>,
+    stored: Arc<dyn Store>,
+    store_watch: StoreWatch,
     _lock: Option<StoreLock>,
 }
 
@@ -324,7 +329,7 @@ impl Service {
     }
 
     pub(crate) async fn stop(self, interrupts: &mut Interrupts) -> Result<CliExit, CliFailure> {
-        let Service { running, drain, traces, directory, .. } = self;
+        let Service { running, drain, traces, directory, stored, store_watch, .. } = self;
         if let Some(directory) = directory {
             // The token is worthless once this process has ended.
             let _ = std::fs::remove_file(directory.join(LOCAL_TOKEN_FILE));
@@ -335,6 +340,8 @@ impl Service {
                 if let Some(traces) = traces {
                     traces.stop(TRACES_TIMEOUT).await;
                 }
+                drop(store_watch);
+                stored.close();
                 info!("stopped");
                 stopped.map(|()| CliExit::Success).map_err(|error| CliFailure::new(CliExit::Failed, error.to_string()).code(codes::SERVER))
             }
