@@ -33,7 +33,7 @@ fn check_after(fetch: impl FnOnce() -> Result<(), String>, check: impl FnOnce() 
 fn fetch() -> Result<(), String> {
     println!("> cargo deny fetch db");
     let mut command = Command::new(env!("CARGO"));
-    // Nobody is there to answer a question.
+    // A question would never be answered.
     command.args(["deny", "--log-level", "error", "fetch", "db"]).env("GIT_TERMINAL_PROMPT", "0");
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     let begun = Instant::now();

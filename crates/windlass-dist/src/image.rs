@@ -83,7 +83,7 @@ fn layer(input: &PackageInput<'_>) -> Result<FileTree, DistError> {
 }
 
 /// The configuration of the image: a server that listens on all addresses of its container, as a user without rights.
-/// Whoever publishes its port decides how others reach it.
+/// The operator who publishes its port decides how others reach it.
 fn config(input: &PackageInput<'_>, layer_digest: &str) -> Result<Vec<u8>, DistError> {
     let release = input.release;
     let created = release.timestamp()?;

@@ -102,8 +102,8 @@ async fn its_own_definition_is_started_and_controlled() {
     limited.world.until_status("m-2", "cancelled").await;
     limited.ask("POST", "/api/v1/runs/m-2/retry", Some(json!({"id": "m-3"}))).await.expect_status(202);
     // The id of a run of another definition gives no access to it.
-    let taken = json!({"definition": "mine", "id": "zz-run"});
-    limited.ask("POST", "/api/v1/runs", Some(taken)).await.expect_status(409);
+    let reused = json!({"definition": "mine", "id": "zz-run"});
+    limited.ask("POST", "/api/v1/runs", Some(reused)).await.expect_status(409);
     limited.ask("POST", "/api/v1/runs/m-2/retry", Some(json!({"id": "zz-run"}))).await.expect_status(409);
     // Neither do its execution id, a filter, nor the parent of its child runs.
     let number = limited.world.get("/api/v1/runs/zz-run").await.json()["execution_id"].to_string();

@@ -2,7 +2,7 @@
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-/// A certificate authority that nobody else trusts.
+/// A certificate authority that only its test trusts.
 pub struct TestAuthority {
     issuer: Issuer<'static, KeyPair>,
     /// Its certificate.

@@ -1,4 +1,4 @@
-//! The key of a store's audit log. Whoever can write the log, but not read this file, cannot write lines that fit.
+//! The key of a store's audit log. A process that can write the log, but not read this file, cannot write lines that fit.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
