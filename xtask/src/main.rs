@@ -1,5 +1,6 @@
 //! The project's maintenance tasks. `cargo xtask` lists them.
 
+mod advisories;
 mod budget;
 mod compare;
 mod needs;
@@ -23,7 +24,8 @@ cargo xtask needs     lists what the tests need on this machine, and how to inst
                       `--packages` leaves out what cargo installs
 cargo xtask tidy      checks of our own: dependencies of the core, sizes of files, words
 cargo xtask features  prints the features that the tests enable, for other cargo commands
-cargo xtask deny      licences and sources of the dependencies; `--advisories` asks the advisory database too
+cargo xtask deny      licences and sources of the dependencies; `--advisories` requires the advisory database, which
+                      `test` checks where it can be had
 cargo xtask budget    builds the program from nothing and checks the budgets of its build time and size;
                       `--ci` allows for other machines";
 
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
             println!("{}", features());
             true
         }
-        "deny" => deny() && (!rest.iter().any(|argument| argument == "--advisories") || advisories()),
+        "deny" => deny() && (!rest.iter().any(|argument| argument == "--advisories") || advisories::check()),
         "budget" => budget::check(&rest),
         _ => {
             println!("{HELP}");
@@ -93,6 +95,7 @@ fn test() -> bool {
         && tidy::tidy()
         && cargo(&["clippy", "--workspace", "--all-targets", "--features", &features, "--", "-D", "warnings"])
         && deny()
+        && advisories::check_if_available()
         // It builds the program as well, before any test runs: crash tests kill it, and browsers test it.
         && cargo(&["test", "--workspace", "--features", &features])
         && ui::check_with_built_program()
@@ -120,14 +123,9 @@ fn bench(rest: &[String]) -> bool {
     cargo(&["build", "--release", "--package", "windlass-cli"]) && cargo(&arguments)
 }
 
-/// Checks licences, duplicate dependencies and sources. Advisories change from day to day and come over a network, so
-/// they must not decide about a change: they are asked for on purpose.
+/// Checks licences, duplicate dependencies and sources.
 fn deny() -> bool {
     cargo(&["deny", "--all-features", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"])
-}
-
-fn advisories() -> bool {
-    cargo(&["deny", "--all-features", "check", "advisories"])
 }
 
 fn cargo(arguments: &[&str]) -> bool {

@@ -24,6 +24,9 @@ const MUST_NOT_USE: [(&str, &[&str]); 9] = [
 /// Crates that execute a plan's effects without access to plans.
 const PLAN_FREE_FOLDERS: [&str; 2] = ["crates/windlass-tools/src/", "crates/windlass-agents/src/"];
 
+/// Crates that compute with values of users: their arithmetic is checked in the program as in tests.
+const CHECKED_ARITHMETIC: [&str; 3] = ["windlass-core", "windlass-expr", "windlass-value"];
+
 /// The file that declares the event types.
 const EVENTS: &str = "crates/windlass-core/src/event/kind.rs";
 const EVENTS_FOLDER: &str = "crates/windlass-core/src/event/";
@@ -39,6 +42,7 @@ pub(crate) fn tidy() -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     let mut problems = core_dependencies(root);
     problems.extend(layers(root));
+    problems.extend(unchecked_arithmetic(&fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default()));
     let events = event_names(root);
     if events.is_empty() {
         problems.push(format!("{EVENTS} declares no events"));
@@ -89,6 +93,16 @@ fn core_dependencies(root: &Path) -> Vec<String> {
     others
         .map(|name| format!("windlass-core depends on {name}: the core may only use the crates listed in CORE_MAY_USE"))
         .collect()
+}
+
+/// Finds the crates of [`CHECKED_ARITHMETIC`] whose release profile lets numbers wrap around.
+fn unchecked_arithmetic(manifest: &str) -> Vec<String> {
+    let is_checked = |name: &&&str| {
+        let section = manifest.split(&format!("[profile.release.package.{name}]\n")).nth(1).unwrap_or_default();
+        section.split("\n[").next().unwrap_or_default().lines().any(|line| line == "overflow-checks = true")
+    };
+    let unchecked = CHECKED_ARITHMETIC.iter().filter(|name| !is_checked(name));
+    unchecked.map(|name| format!("Cargo.toml: the release profile of {name} has no `overflow-checks = true`")).collect()
 }
 
 fn layers(root: &Path) -> Vec<String> {
@@ -222,7 +236,20 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::compares_dialect_name;
+    use super::{compares_dialect_name, unchecked_arithmetic};
+
+    #[test]
+    fn crates_without_overflow_checks_are_found() {
+        let profile = |name: &str, more: &str| format!("[profile.release.package.{name}]\nopt-level = 3\n{more}\n");
+        let all = ["windlass-core", "windlass-expr", "windlass-value"];
+        let manifest =
+            |more: [&str; 3]| all.iter().zip(more).map(|(name, more)| profile(name, more)).collect::<String>();
+        let checked = "overflow-checks = true\n";
+        assert!(unchecked_arithmetic(&manifest([checked; 3])).is_empty());
+        let found = unchecked_arithmetic(&manifest([checked, "", checked]));
+        assert!(found.len() == 1 && found[0].contains("windlass-expr"), "{found:?}");
+        assert_eq!(unchecked_arithmetic("").len(), 3);
+    }
 
     #[test]
     fn dialect_name_comparisons_are_found() {

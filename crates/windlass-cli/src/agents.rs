@@ -160,7 +160,8 @@ pub(crate) fn specs() -> Result<Vec<ToolSpec>, CliFailure> {
 
 fn registry(settings: &CliSettings, http: &HttpTool, outbound: &Outbound) -> Result<ToolRegistry, CliFailure> {
     let limits = &settings.process_limits;
-    let models = HttpOptions { outbound: outbound.clone(), ..HttpOptions::from_limits(limits) };
+    let (outbound, destinations) = (outbound.clone(), settings.destinations.clone());
+    let models = HttpOptions { outbound, destinations, ..HttpOptions::from_limits(limits) };
     let urls = settings.mcp.iter().filter_map(|server| server.url());
     let bash = BashOptions::with_environment(variables());
     let mut registry = ToolRegistry::builder_with_limits(limits)

@@ -77,6 +77,7 @@ fn target_options(global: &GlobalArgs, verb: &str) -> String {
             options.push_str(&format!("--server {} ", shell_quote(server)));
             options.extend(global.token_file.as_ref().map(|file| path_option("token-file", file)));
             options.push_str(if global.insecure { "--insecure " } else { "" });
+            options.extend(given_ca(global).map(|file| path_option("ca", file)));
         }
         return options;
     }
@@ -88,6 +89,11 @@ fn target_options(global: &GlobalArgs, verb: &str) -> String {
 /// Returns the server that the command line names; one from the environment does not count.
 pub(crate) fn given_server(global: &GlobalArgs) -> Option<&str> {
     global.server.as_deref().filter(|server| variable("WINDLASS_SERVER").as_deref() != Some(server))
+}
+
+/// Returns the certificate authority that the command line names; one from the environment does not count.
+fn given_ca(global: &GlobalArgs) -> Option<&Path> {
+    global.ca.as_deref().filter(|file| variable("WINDLASS_CA").as_deref() != file.to_str())
 }
 
 /// Returns the options of this command that a command needs again to run the same run, each with a leading space.

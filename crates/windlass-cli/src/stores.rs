@@ -34,7 +34,8 @@ pub(crate) fn open(global: &GlobalArgs) -> Result<Arc<dyn Store>, CliFailure> {
         return Err(CliFailure::usage(format!("there is no store in {}", directory.display()))
             .hint("`windlass run FILE` creates one; --store or WINDLASS_STORE names another"));
     }
-    open_or_create(&directory, SqliteOptions::default())
+    // One that cannot be written can still be looked at.
+    Ok(Arc::new(SqliteStore::open_to_read(&directory, SqliteOptions::default())?))
 }
 
 pub(crate) fn open_or_create(directory: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, CliFailure> {

@@ -58,7 +58,8 @@ pub(crate) fn tools_with_outbound(
     agent_options: &AgentToolOptions,
 ) -> Result<Tools, CliFailure> {
     let limits = &settings.process_limits;
-    let options = HttpOptions { outbound, ..HttpOptions::from_limits(limits) };
+    let destinations = settings.destinations.clone();
+    let options = HttpOptions { outbound, destinations, ..HttpOptions::from_limits(limits) };
     let http = HttpTool::new(options.clone());
     let model = model_options(settings);
     let model = ModelTool::new(model.clone(), http.with_trusted(model.base_url.as_deref()));

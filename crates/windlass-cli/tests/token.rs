@@ -68,3 +68,18 @@ fn the_doctor_checks_the_audit_log() {
     fs::write(&log, text.replace(third, &third.replace("start", "stars"))).expect("written");
     place.windlass(&["doctor"]).exits(1).has("the chain is broken at line 3").has("audit.log");
 }
+
+#[test]
+fn a_token_is_for_single_definitions() {
+    let place = TestDir::new();
+    let made =
+        place.windlass(&["token", "create", "shop", "--scope", "run,control", "--definition", "orders,shop/refunds"]);
+    made.exits(0).has("run,control of orders,shop/refunds");
+    let listed = place.json(&["token", "list", "--json"]);
+    assert_eq!(listed[0]["definitions"], serde_json::json!(["orders", "shop/refunds"]));
+    place
+        .windlass(&["token", "create", "x", "--scope", "admin", "--definition", "orders"])
+        .exits(3)
+        .has("cannot have the scope `admin`")
+        .has("leave out the definitions");
+}

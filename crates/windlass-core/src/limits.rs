@@ -202,6 +202,15 @@ limits! {
     default_http_time: Duration = Duration::from_secs(120),
     /// Time to connect to an HTTP service or a Postgres server.
     max_connect_time: Duration = Duration::from_secs(15),
+    /// Failures in a row of HTTP calls to one host and port, models included, after which calls to it are refused for
+    /// `destination_pause`; then one call tries it. A failure is a call without a reply, or with the status 502, 503 or
+    /// 504. 0 turns it off.
+    max_destination_failures: u64 = 50,
+    /// Time for which calls to a host and port are refused after `max_destination_failures`.
+    destination_pause: Duration = Duration::from_secs(5),
+    /// Retries of HTTP calls to one host and port per minute, over all runs of the process; besides, every five first
+    /// attempts permit one more. 0 turns it off.
+    max_destination_retries_per_minute: u64 = 600,
     /// Redirects that one HTTP request follows.
     max_http_redirects: usize = 10,
     /// Wait before the next poll of a service that has accepted a request (202), if the service specifies none.

@@ -83,6 +83,7 @@ fn layer(input: &PackageInput<'_>) -> Result<PackageTree, DistError> {
 }
 
 /// The configuration of the image: a server that listens on all addresses of its container, as a user without rights.
+/// The operator who publishes its port decides how others reach it.
 fn config(input: &PackageInput<'_>, layer_digest: &str) -> Result<Vec<u8>, DistError> {
     let release = input.release;
     let created = release.timestamp()?;
@@ -105,7 +106,7 @@ fn config(input: &PackageInput<'_>, layer_digest: &str) -> Result<Vec<u8>, DistE
             "ExposedPorts": { "7117/tcp": {} },
             "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", format!("HOME={FOLDER}")],
             "Entrypoint": [PROGRAM],
-            "Cmd": ["serve", "--bind", "0.0.0.0:7117"],
+            "Cmd": ["serve", "--bind", "0.0.0.0:7117", "--behind-proxy"],
             "Volumes": { (FOLDER): {} },
             "WorkingDir": FOLDER,
             "Labels": labels,

@@ -101,7 +101,8 @@ impl RequestInfo {
         let peer = request.extensions().get::<Peer>().copied();
         let client = peer.and_then(|peer| proxies::client(&app.options.proxies, peer.0.ip(), request.headers()));
         if let Some(peer) = peer {
-            let over_tls = OverTls::from_request(&app.options.proxies, peer.0.ip(), request.headers());
+            let connection = request.extensions().get::<OverTls>().copied().unwrap_or(OverTls(false));
+            let over_tls = OverTls::from_request(&app.options.proxies, peer.0.ip(), request.headers(), connection);
             request.extensions_mut().insert(over_tls);
         }
         if let Some(client) = client {

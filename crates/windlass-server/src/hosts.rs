@@ -123,6 +123,10 @@ pub(crate) fn check_bind(options: &ServerOptions) -> Result<(), BindError> {
     if !options.bind.ip().is_loopback() && options.no_auth {
         return Err(BindError::OpenToAll(options.bind));
     }
+    let is_encrypted = options.tls.is_some() || options.behind_proxy || !options.proxies.is_empty();
+    if !options.bind.ip().is_loopback() && !is_encrypted {
+        return Err(BindError::Unencrypted(options.bind));
+    }
     match options.hosts.iter().find(|name| !is_name(name)) {
         Some(name) => Err(BindError::Name(name.clone())),
         None => Ok(()),
@@ -137,6 +141,8 @@ fn is_name(host: &str) -> bool {
 pub enum BindError {
     #[error("{0} is reachable from other machines, and --no-auth would accept every request without a token")]
     OpenToAll(SocketAddr),
+    #[error("{0} is reachable from other machines, and tokens would be sent to it unencrypted")]
+    Unencrypted(SocketAddr),
     #[error("`{0}` is not a valid host name")]
     Name(String),
 }
@@ -145,6 +151,10 @@ impl BindError {
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             BindError::OpenToAll(_) => "omit --no-auth, or bind to 127.0.0.1",
+            BindError::Unencrypted(_) => {
+                "give it a certificate with --tls-cert and --tls-key, say with --behind-proxy that a proxy with TLS \
+                 is in front of it, or bind to 127.0.0.1"
+            }
             BindError::Name(_) => "write it as in a URL: `windlass.example.org`",
         }
     }
@@ -154,6 +164,7 @@ impl BindError {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::options::TlsFiles;
 
     fn hosts(bind: &str, names: &[&str]) -> AllowedHosts {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
@@ -225,9 +236,10 @@ mod tests {
 
     #[test]
     fn an_unauthenticated_server_binds_only_to_loopback() {
-        let options = |bind: &str, open: bool, hosts: &[&str]| {
+        let options = |bind: &str, no_auth: bool, hosts: &[&str]| {
             let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-            check_bind(&ServerOptions { bind: bind.parse().unwrap(), no_auth: open, hosts, ..ServerOptions::default() })
+            let bind = bind.parse().unwrap();
+            check_bind(&ServerOptions { bind, no_auth, hosts, behind_proxy: true, ..ServerOptions::default() })
         };
         assert!(matches!(options("0.0.0.0:1", true, &[]), Err(BindError::OpenToAll(_))));
         assert!(matches!(options("10.1.2.3:1", true, &[]), Err(BindError::OpenToAll(_))));
@@ -236,5 +248,24 @@ mod tests {
         assert_eq!(options("[::1]:1", true, &[]), Ok(()));
         assert_eq!(options("0.0.0.0:1", false, &["a.example:80"]), Ok(()));
         assert!(matches!(options("0.0.0.0:1", false, &["a b"]), Err(BindError::Name(_))));
+    }
+
+    #[test]
+    fn an_unencrypted_server_binds_only_to_loopback_or_behind_a_proxy() {
+        let tls = Some(TlsFiles { certificate: "cert.pem".into(), key: "key.pem".into() });
+        let check = |bind: &str, change: &dyn Fn(&mut ServerOptions)| {
+            let mut options = ServerOptions { bind: bind.parse().unwrap(), ..ServerOptions::default() };
+            change(&mut options);
+            check_bind(&options)
+        };
+        for bind in ["0.0.0.0:1", "10.1.2.3:1", "[::]:1", "[2001:db8::1]:1"] {
+            assert!(matches!(check(bind, &|_| ()), Err(BindError::Unencrypted(_))), "{bind}");
+            assert_eq!(check(bind, &|options| options.tls.clone_from(&tls)), Ok(()));
+            assert_eq!(check(bind, &|options| options.behind_proxy = true), Ok(()));
+            assert_eq!(check(bind, &|options| options.proxies = vec!["10.0.0.4".parse().unwrap()]), Ok(()));
+        }
+        for bind in ["127.0.0.1:1", "127.8.0.1:1", "[::1]:1"] {
+            assert_eq!(check(bind, &|_| ()), Ok(()), "{bind}");
+        }
     }
 }

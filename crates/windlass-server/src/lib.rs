@@ -50,7 +50,7 @@ pub use compiler::{CompiledDraft, DefinitionCatalog, DefinitionCompiler, Definit
 pub use credentials::ServerCredentials;
 pub use hosts::BindError;
 pub use metrics::Metrics;
-pub use options::ServerOptions;
+pub use options::{ServerOptions, TlsFiles};
 pub use problem::ApiProblem;
 pub use run_drawings::RunDrawingCache;
-pub use serve::{RunningServer, StartError, router, serve, with_layers};
+pub use serve::{RunningServer, StartError, TlsError, router, serve, with_layers};

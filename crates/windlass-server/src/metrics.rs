@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
@@ -15,6 +15,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use windlass_runtime::EngineStats;
+use windlass_tools::{Destinations, RefusedCalls};
 
 use crate::App;
 use crate::workers::{WorkerList, WorkerState};
@@ -63,6 +64,7 @@ struct MetricFamilies {
     findings: Gauge,
     deliveries: Family<DeliveryLabels, Counter>,
     firings: Family<FiringLabels, Counter>,
+    destinations: OnceLock<Destinations>,
 }
 
 impl Default for Metrics {
@@ -97,11 +99,20 @@ impl Default for Metrics {
             findings,
             deliveries,
             firings,
+            destinations: OnceLock::new(),
         }))
     }
 }
 
 impl Metrics {
+    /// Includes the health of the servers that the tools of this process call.
+    #[must_use]
+    pub fn with_destinations(self, destinations: Destinations) -> Metrics {
+        // The first one stays; there is only one for a process.
+        let _ = self.0.destinations.set(destinations);
+        self
+    }
+
     /// Records a response. `route` is the route pattern of the OpenAPI document, or empty.
     pub(crate) fn record_request(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
         let route = if route.is_empty() { "none" } else { route }.to_owned();
@@ -180,6 +191,8 @@ struct MetricsSnapshot {
     audit: crate::audit::AuditStats,
     workers: WorkerList,
     expired: BTreeMap<Arc<str>, u64>,
+    paused_destinations: u64,
+    refused_calls: RefusedCalls,
 }
 
 /// Maximum number of distinct tool labels. Definitions name tools, so their number is unbounded.
@@ -187,7 +200,10 @@ const MAX_TOOLS: usize = 200;
 
 impl MetricsSnapshot {
     fn collect(app: &App) -> MetricsSnapshot {
+        let destinations = app.metrics.0.destinations.get().cloned().unwrap_or_default();
         MetricsSnapshot {
+            paused_destinations: destinations.paused() as u64,
+            refused_calls: destinations.refused(),
             engine: app.engine.stats(),
             audit: app.audit.stats(),
             workers: app.dispatcher.list(),
@@ -214,6 +230,7 @@ impl Collector for MetricsSnapshot {
             ("windlass_runs_resident", "Runs in memory", engine.resident),
             ("windlass_runs_waiting", "Unfinished runs that are not resident", engine.open - engine.resident),
             ("windlass_jobs_running", "Tasks executing in this process", engine.jobs),
+            ("windlass_destinations_paused", "Servers that tools do not call for a while", self.paused_destinations),
             ("windlass_audit_waiting", "Lines queued for the audit log", self.audit.queued as u64),
         ];
         for (name, help, value) in gauges {
@@ -232,6 +249,7 @@ impl Collector for MetricsSnapshot {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
         }
+        self.encode_refused_calls(&mut encoder)?;
         self.encode_runs(&mut encoder)?;
         self.encode_workers(&mut encoder)?;
         self.encode_commits(&mut encoder)
@@ -239,6 +257,15 @@ impl Collector for MetricsSnapshot {
 }
 
 impl MetricsSnapshot {
+    fn encode_refused_calls(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let family = Family::<Vec<(&str, &str)>, Counter>::default();
+        for (reason, count) in [("paused", self.refused_calls.paused), ("retries", self.refused_calls.retries)] {
+            family.get_or_create(&vec![("reason", reason)]).inc_by(count);
+        }
+        let help = "Calls of tools that were not sent";
+        family.encode(encoder.encode_descriptor("windlass_calls_refused", help, None, family.metric_type())?)
+    }
+
     fn encode_runs(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let started = Family::<Vec<(&str, String)>, Counter>::default();
         let ended = Family::<Vec<(&str, String)>, Counter>::default();

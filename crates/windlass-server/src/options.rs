@@ -1,14 +1,27 @@
 //! Startup options of a server.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use windlass_core::ServerLimits;
 use windlass_tools::outbound::AddressRange;
 
+/// The PEM files of a server's certificate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TlsFiles {
+    /// The certificate of the server, followed by those of its issuers.
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     pub bind: SocketAddr,
+    /// Accepts TLS connections only, with this certificate.
+    pub tls: Option<TlsFiles>,
+    /// A proxy in front of the server has TLS, or the network is trusted. Implied by `proxies`.
+    pub behind_proxy: bool,
     /// Requests need no authentication. Allowed on loopback only.
     pub no_auth: bool,
     /// Additional host names of the server, besides its address, accepted in the `Host` header.
@@ -41,6 +54,8 @@ impl Default for ServerOptions {
     fn default() -> ServerOptions {
         ServerOptions {
             bind: SocketAddr::from(([127, 0, 0, 1], 7117)),
+            tls: None,
+            behind_proxy: false,
             no_auth: false,
             hosts: Vec::new(),
             proxies: Vec::new(),

@@ -10,21 +10,27 @@ const X_FORWARDED_FOR: &str = "x-forwarded-for";
 const FORWARDED: &str = "forwarded";
 const X_FORWARDED_PROTO: &str = "x-forwarded-proto";
 
-/// Whether a trusted proxy received the request over TLS.
+/// Whether the client sent the request over TLS: to this server, or to a trusted proxy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OverTls(pub bool);
 
 impl OverTls {
-    /// Reads the scheme of the client's request, the first of the list. A client that forges it only gets a cookie that
-    /// its browser does not send.
-    pub(crate) fn from_request(proxies: &[AddressRange], peer: IpAddr, headers: &HeaderMap) -> OverTls {
+    /// Reads the scheme of the client's request that a trusted proxy names, the first of the list. A client that forges
+    /// it only gets a cookie that its browser does not send. Otherwise the connection counts.
+    pub(crate) fn from_request(
+        proxies: &[AddressRange],
+        peer: IpAddr,
+        headers: &HeaderMap,
+        connection: OverTls,
+    ) -> OverTls {
         let is_https = |scheme: &str| scheme.trim().trim_matches('"').eq_ignore_ascii_case("https");
         let by_list = joined_header(headers, X_FORWARDED_PROTO).and_then(|text| text.split(',').next().map(is_https));
         let by_element = || {
             let text = joined_header(headers, FORWARDED)?;
             element_value(split_elements(&text).first()?, "proto").map(is_https)
         };
-        OverTls(includes(proxies, peer) && by_list.or_else(by_element).unwrap_or(false))
+        let by_proxy = if includes(proxies, peer) { by_list.or_else(by_element) } else { None };
+        OverTls(by_proxy.unwrap_or(connection.0))
     }
 }
 
@@ -180,8 +186,13 @@ mod tests {
             ("10.1.1.1", &[(proto, "http"), (fwd, "proto=https")], false),
         ];
         for (peer, lines, expected) in table {
-            let found = OverTls::from_request(&proxies, peer.parse().unwrap(), &headers(lines));
-            assert_eq!(found.0, *expected, "{peer} {lines:?}");
+            let found = |connection| {
+                OverTls::from_request(&proxies, peer.parse().unwrap(), &headers(lines), OverTls(connection)).0
+            };
+            assert_eq!(found(false), *expected, "{peer} {lines:?}");
+            // Over TLS to this server, it is the proxy alone that may say that the client used none.
+            let says_nothing = *peer == "192.0.2.7" || !lines.iter().any(|(_, value)| value.contains("http"));
+            assert_eq!(found(true), *expected || says_nothing, "{peer} {lines:?}");
         }
     }
 }

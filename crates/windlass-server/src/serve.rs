@@ -3,6 +3,8 @@
 mod connection_table;
 mod connections;
 mod fd_limit;
+mod line_endings;
+mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,6 +30,8 @@ use crate::scrub::search_for_damage;
 use crate::triggers::{TriggerScheduler, hooks, queue};
 use crate::workers::presence;
 use crate::{ApiProblem, App, api, edge, web_ui};
+pub use tls::TlsError;
+use tls::TlsIdentity;
 
 /// Time reserved for evicting all runs at shutdown; without errors it takes no longer.
 const EVICTION_RESERVE: Duration = Duration::from_secs(1);
@@ -65,6 +69,8 @@ pub enum StartError {
     #[error("could not listen on {address}: {error}")]
     Listen { address: SocketAddr, error: std::io::Error },
     #[error("{0}")]
+    Tls(#[from] TlsError),
+    #[error("{0}")]
     Audit(#[from] AuditError),
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -77,6 +83,7 @@ impl StartError {
             StartError::Listen { .. } => {
                 "another program may use this port: choose one with --port, or 0 for any free port"
             }
+            StartError::Tls(error) => error.hint(),
             StartError::Audit(error) => error.hint(),
             StartError::Store(_) => "`windlass doctor` checks the store",
         }
@@ -104,6 +111,7 @@ impl RunningServer {
 /// Listens until it is stopped. Refuses a configuration that would allow unauthenticated access from other machines.
 pub async fn serve(app: App) -> Result<RunningServer, StartError> {
     check_bind(&app.options)?;
+    let tls = app.options.tls.as_ref().map(TlsIdentity::load).transpose()?.map(Arc::new);
     let bind = app.options.bind;
     let listen = |error| StartError::Listen { address: bind, error };
     let listener = TcpListener::bind(bind).await.map_err(listen)?;
@@ -116,7 +124,7 @@ pub async fn serve(app: App) -> Result<RunningServer, StartError> {
     tokio::spawn(queue::watch_run_changes(app.clone()));
     tokio::spawn(presence::watch_workers(Arc::downgrade(&app.dispatcher)));
     let server_task = tokio::spawn(async move {
-        let connections = connections::Connections::new(app.clone(), listener);
+        let connections = connections::Connections::new(app.clone(), listener, tls.clone());
         let stopping = app.clone();
         let until_stopped = async move {
             // Dropping the sender stops the server as well.
@@ -136,7 +144,16 @@ pub async fn serve(app: App) -> Result<RunningServer, StartError> {
             };
             let _ = tokio::time::timeout(drain, drain_engine).await;
         };
-        connections.serve(until_stopped, evict_runs).await;
+        let watch_certificate = async {
+            match tls {
+                Some(tls) => tls.watch().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = connections.serve(until_stopped, evict_runs) => {}
+            () = watch_certificate => {}
+        }
     });
     Ok(RunningServer { address, stop: Some(stop), server_task })
 }

@@ -8,6 +8,7 @@ mod client_disconnects;
 mod common;
 mod control;
 mod damage;
+mod definition_tokens;
 mod definitions;
 mod docs;
 mod events;

@@ -91,7 +91,7 @@ async fn each_authenticated_delivery_starts_one_run() {
     assert_eq!(world.until_status(&run, "succeeded").await["steps"]["greet"]["output"], 7);
     let again = world.send(github(HOOK, "d-1", body)).await.expect_status(202);
     assert_eq!((&again["runs"][0], &again["repeated"]), (&json!(run), &json!(true)));
-    // Also after a crash or another version in between, and with another body under the same delivery id.
+    // Also after a crash or another version in between.
     world.register(&ORDERS.replace("\"greet\"", "\"welcome\"")).await;
     let again = world.send(github(HOOK, "d-1", body)).await.expect_status(202);
     assert_eq!((&again["runs"][0], &again["repeated"]), (&json!(run), &json!(true)));
@@ -104,6 +104,31 @@ async fn each_authenticated_delivery_starts_one_run() {
         assert_eq!(refused["code"], "WND-3011");
     }
     world.send(bare(HOOK, &[], body)).await.expect_status(401);
+    assert_eq!(runs(&world.store).len(), 2);
+}
+
+/// A known delivery id with another body is a mistake of its sender, or a replay: it is neither accepted nor ignored.
+#[tokio::test]
+async fn a_delivery_id_with_another_body_is_a_conflict() {
+    let world = secured(ORDERS).await;
+    let run = world.send(github(HOOK, "d-1", r#"{"n": 7, "m": 1}"#)).await.expect_status(202)["runs"][0].clone();
+    for body in [r#"{"n": 8, "m": 1}"#, r#"{"n": 7}"#, r#"{"n": "7", "m": 1}"#, r#"{"n": 0}"#, ""] {
+        let problem = world.send(github(HOOK, "d-1", body)).await.expect_status(409);
+        assert_eq!((&problem["code"], &problem["cause"]), (&json!("WND-3004"), &json!("WND-2615")), "{body}");
+        let named = problem["detail"].as_str().zip(run.as_str()).is_some_and(|(detail, run)| detail.contains(run));
+        assert!(named && problem["hint"].is_string(), "{body}: {problem}");
+    }
+    // Equal data is the same delivery, however it is written. The headers of the first delivery count.
+    let again = world.send(github(HOOK, "d-1", r#"{"m":1,"n":7}"#)).await.expect_status(202);
+    assert_eq!((&again["runs"][0], &again["repeated"]), (&run, &json!(true)));
+    // Also with a newer version of the definition, and for deliveries that a token authenticates.
+    world.register(&ORDERS.replace("\"greet\"", "\"welcome\"")).await;
+    world.send(github(HOOK, "d-1", r#"{"n": 8}"#)).await.expect_status(409);
+    let bearer = format!("Bearer {TOKEN}");
+    let by_token = |body| bare(HOOK, &[("authorization", &bearer), ("idempotency-key", "k-1")], body);
+    world.send(by_token(r#"{"n": 1}"#)).await.expect_status(202);
+    world.send(by_token(r#"{"n": 2}"#)).await.expect_status(409);
+    world.send(by_token(r#"{"n": 1}"#)).await.expect_status(202);
     assert_eq!(runs(&world.store).len(), 2);
 }
 

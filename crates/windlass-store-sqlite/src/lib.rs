@@ -14,6 +14,7 @@ mod logs;
 mod open;
 mod owners;
 mod read;
+mod read_only;
 mod records;
 mod repair;
 mod rows;
@@ -42,6 +43,7 @@ use crate::error::SqliteResult;
 use crate::head::{HeadFile, HeadRecord};
 use crate::inventory::{Mismatch, log_path};
 pub use crate::open::{SqliteOptions, SyncMode};
+use crate::read_only::PrivateCopy;
 pub use crate::repair::{RepairReport, repair};
 use crate::session::{HeadKeeper, OpenedFiles, UsersLock};
 #[doc(hidden)]
@@ -73,6 +75,8 @@ pub struct SqliteStore {
     scrubbing: Mutex<()>,
     /// The last commit that this process has synced.
     synced: AtomicU64,
+    /// The copy that is read, for a store that cannot be written. Removed after everything else is closed.
+    copy: Option<PrivateCopy>,
 }
 
 /// The settings of the write connection.
@@ -130,6 +134,7 @@ impl SqliteStore {
             damaged: Mutex::default(),
             stopped: OnceLock::new(),
             synced: AtomicU64::new(0),
+            copy: None,
             file,
             owners,
             options,
@@ -168,6 +173,7 @@ impl SqliteStore {
     /// Runs one write transaction whose commit is not synced. It survives the death of the process, and is durable with
     /// the next synced commit.
     fn write_unsynced<T>(&self, work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
+        self.refuse_if_read_only()?;
         self.refuse_if_stopped()?;
         let mut connection = self.writer.enter()?;
         self.refuse_if_stopped()?;
@@ -188,6 +194,7 @@ impl SqliteStore {
         &self,
         work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<(T, bool)>,
     ) -> Result<T, StoreError> {
+        self.refuse_if_read_only()?;
         self.refuse_if_stopped()?;
         let mut connection = self.writer.enter()?;
         // The transaction that this one waited for may have stopped the store.
@@ -270,6 +277,10 @@ impl SqliteStore {
         }
     }
 
+    fn refuse_if_read_only(&self) -> Result<(), StoreError> {
+        self.copy.as_ref().map_or(Ok(()), |copy| Err(copy.refusal()))
+    }
+
     fn refuse_if_stopped(&self) -> Result<(), StoreError> {
         match self.stopped.get() {
             None => Ok(()),
@@ -302,6 +313,7 @@ fn closed_error(file: &Path) -> StoreError {
 
 impl StoreOwners for SqliteStore {
     fn open_owner(&self) -> Result<Owner, StoreError> {
+        self.refuse_if_read_only()?;
         self.refuse_if_stopped()?;
         owners::open(&self.owners)
     }

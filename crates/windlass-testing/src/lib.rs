@@ -1,11 +1,14 @@
-//! Test support: case files ([`cases`]), services on loopback ([`mock`], [`test_service`], [`test_postgres`]), the
-//! log of a test ([`log`]), and a harness that kills the real program ([`crash`]).
+//! Test support: case files ([`cases`]), certificates ([`certificates`]), services on loopback ([`mock`],
+//! [`test_service`], [`test_postgres`]), the log of a test ([`log`]), and a harness that kills the real program
+//! ([`crash`]).
 //!
 //! The crate depends on no store, tool or dialect: their tests depend on it. The program itself uses only the
 //! scripted service.
 
 #[cfg(feature = "cases")]
 pub mod cases;
+#[cfg(feature = "certificates")]
+pub mod certificates;
 #[cfg(feature = "crash")]
 pub mod crash;
 #[cfg(feature = "log")]

@@ -31,9 +31,11 @@ use windlass_value::Duration;
 pub use call::HttpCallTool;
 pub(crate) use call::REGISTRATION as CALL_REGISTRATION;
 
+use crate::destinations::{CallHealth, Destinations};
 use crate::info::{ToolInfo, field, required};
 use crate::outbound::Outbound;
 use crate::registry::ToolRegistration;
+use crate::tls::AcceptedCertificates;
 use client::HttpClient;
 pub use mocked::MockedResponse;
 pub use poll::{follow_up_input, parse_retry_after};
@@ -84,6 +86,10 @@ pub struct HttpOptions {
     pub max_reply_bytes: usize,
     /// The allowed addresses: `windlass run` trusts its file, a server does not.
     pub outbound: Outbound,
+    /// The health of the servers that are called, shared by tools with the same options.
+    pub destinations: Destinations,
+    /// The certificates of servers that are accepted, unless the call disables their verification.
+    pub certificates: AcceptedCertificates,
     pub user_agent: String,
     /// Timeout of calls that specify none.
     pub default_timeout: Duration,
@@ -109,6 +115,8 @@ impl HttpOptions {
         HttpOptions {
             max_reply_bytes: limits.max_tool_reply_bytes,
             outbound: Outbound::default(),
+            destinations: Destinations::from_limits(limits),
+            certificates: AcceptedCertificates::default(),
             user_agent: concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned(),
             default_timeout: limits.default_http_time,
             connect_timeout: limits.max_connect_time,
@@ -134,7 +142,7 @@ struct Inner {
 impl HttpTool {
     pub fn new(options: HttpOptions) -> HttpTool {
         HttpTool(Arc::new(Inner {
-            client: HttpClient::new(options.outbound.clone(), options.connect_timeout),
+            client: HttpClient::new(&options),
             defaults: RequestDefaults {
                 user_agent: escaped_header(&options.user_agent),
                 max_redirects: options.max_redirects,
@@ -197,11 +205,15 @@ impl Inner {
         let (method, shown) = (request.method.clone(), request.uri.clone());
         let by_default = request.timeout.is_none();
         let limit = request.timeout.unwrap_or(self.default_timeout).to_std();
+        let destinations = &self.options.destinations;
         tokio::select! {
             biased;
             () = stop => HttpToolReply::from_error(failure::cancelled(&method, &shown)),
             reply = self.exchange(request) => reply,
-            () = tokio::time::sleep(limit) => HttpToolReply::from_error(failure::timeout(&method, &shown, limit, by_default)),
+            () = tokio::time::sleep(limit) => {
+                destinations.record(&shown, CallHealth::Failed);
+                HttpToolReply::from_error(failure::timeout(&method, &shown, limit, by_default))
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 
 pub mod approval;
 mod credentials;
+mod destinations;
 #[cfg(feature = "duckdb")]
 mod duckdb;
 mod endpoint;
@@ -46,12 +47,13 @@ mod shell;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-mod tls;
+pub mod tls;
 mod vault;
 
 #[cfg(feature = "duckdb")]
 pub use crate::duckdb::DuckdbTool;
 pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable, credential_names};
+pub use destinations::{Destinations, RefusedCalls};
 pub use endpoint::{Endpoint, EndpointTool};
 pub use http::{
     ConfiguredRequest, HttpCallTool, HttpOptions, HttpTool, MockedResponse, StreamedReply, escaped_header,

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod destinations;
 mod endpoint;
 mod http_call;
 mod leaks;

@@ -214,6 +214,13 @@ impl fmt::Display for Duration {
 mod tests {
     use super::*;
 
+    /// In the program as well as here: the release profile of this crate has overflow checks.
+    #[test]
+    fn arithmetic_does_not_wrap_around() {
+        let later = std::panic::catch_unwind(|| std::hint::black_box(i64::MAX) + std::hint::black_box(1));
+        assert!(later.is_err(), "{later:?}");
+    }
+
     #[test]
     fn iso_durations() {
         let table = [

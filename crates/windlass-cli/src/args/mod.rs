@@ -53,6 +53,10 @@ pub(crate) struct GlobalArgs {
     /// Send the token over plain HTTP to another machine
     #[arg(long, global = true, help_heading = "Server")]
     pub insecure: bool,
+    /// PEM file with the certificate authority of the server, in addition to those that this machine trusts
+    #[arg(long, global = true, value_name = "FILE", env = "WINDLASS_CA", hide_env_values = true)]
+    #[arg(help_heading = "Server")]
+    pub ca: Option<PathBuf>,
     /// The options of this command that the commands which resume, retry or restart its run need again, as they are
     /// written, each with a leading space.
     #[arg(skip)]
@@ -128,7 +132,7 @@ pub(crate) enum CliCommand {
     /// Manage the access tokens of this store's server
     Token(TokenArgs),
     /// Find stuck runs and damage in the store
-    Doctor,
+    Doctor(DoctorArgs),
     /// Repair a store whose files have lost something, and list what is saved and what is lost
     Repair(RepairArgs),
     /// Check that a server is alive, for containers and scripts
@@ -304,6 +308,15 @@ pub(crate) struct ServeArgs {
     /// Accept this host name in addition to the address; may be repeated
     #[arg(long, value_name = "NAME")]
     pub host: Vec<String>,
+    /// Accept TLS connections only, with the certificate in this PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// PEM file with the private key of the certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Accept unencrypted connections of other machines: a proxy in front of the server has TLS
+    #[arg(long)]
+    pub behind_proxy: bool,
     /// Time that running work may take to finish on shutdown [default: 10]
     #[arg(long, value_name = "SECONDS")]
     pub drain: Option<u64>,

@@ -29,9 +29,19 @@ pub(crate) struct TokenCreateArgs {
     /// Scopes of the token: read, run, control, work, admin
     #[arg(long, value_name = "SCOPE", value_delimiter = ',', required = true)]
     pub scope: Vec<String>,
+    /// Only for runs of these definitions; with the scopes read, run and control [default: all]
+    #[arg(long = "definition", value_name = "NAME", value_delimiter = ',')]
+    pub definitions: Vec<String>,
     /// Time until the token expires: `30d`, `12h`, or ISO 8601 [default: never]
     #[arg(long, value_name = "DURATION")]
     pub expires: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct DoctorArgs {
+    /// Expect the audit log from this line on: older lines were moved away
+    #[arg(long, value_name = "N")]
+    pub audit_from: Option<u64>,
 }
 
 #[derive(ClapArgs)]

@@ -10,7 +10,7 @@ use crate::failure::{CliExit, CliFailure, codes};
 use crate::runs::contexts::{Contexts, ServerContext, TokenSource};
 use crate::runs::keyring;
 use crate::tools::variable;
-use crate::worker::ServerClient;
+use crate::worker::{ServerClient, accepted_certificates};
 use crate::{out, text};
 
 /// Maximum number of bytes of a token.
@@ -40,12 +40,14 @@ fn add(global: &GlobalArgs, args: &args::ContextAddArgs) -> Result<CliExit, CliF
     let token = token_source(global, args)?;
     let known = token.as_ref().map(|_| Secret::new("checked"));
     // Rejects a URL that no request could use, and a token that would be sent unencrypted.
-    ServerClient::new(server, known.as_ref(), global.insecure)?;
+    ServerClient::new(server, known.as_ref(), global.insecure, accepted_certificates(global.ca.as_deref())?)?;
     if token == Some(TokenSource::Keyring) {
         keyring::write(name, &read_token_from_stdin()?)?;
     }
     let mut contexts = Contexts::load()?;
-    let context = ServerContext { server: server.clone(), token, insecure: global.insecure };
+    // The context may be used in any folder.
+    let ca = global.ca.as_ref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+    let context = ServerContext { server: server.clone(), token, insecure: global.insecure, ca };
     let is_new = contexts.contexts.insert(name.clone(), context).is_none();
     contexts.save()?;
     print_change(global, name, if is_new { "added" } else { "changed" })?;
@@ -103,6 +105,7 @@ fn list(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
                 ("server", Value::from(context.server.as_str())),
                 ("token", Value::from(context.token.as_ref().map(TokenSource::describe))),
                 ("insecure", Value::from(context.insecure)),
+                ("ca", Value::from(context.ca.as_ref().map(|file| file.display().to_string()))),
                 ("current", Value::from(current.as_ref() == Some(name))),
             ])
         };

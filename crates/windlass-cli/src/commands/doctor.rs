@@ -6,7 +6,7 @@ use windlass_runtime::inspect::live_owner;
 use windlass_store::{IsolatedRow, RunFilter, RunRow, RunStatus, Store, StoreError, StoreErrorKind};
 use windlass_value::Value;
 
-use crate::args::GlobalArgs;
+use crate::args::{DoctorArgs, GlobalArgs};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure, owner_name};
 use crate::{image, out, stores};
@@ -20,7 +20,7 @@ struct Finding {
     hint: String,
 }
 
-pub(crate) fn doctor(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
+pub(crate) fn doctor(global: &GlobalArgs, args: &DoctorArgs) -> Result<CliExit, CliFailure> {
     crate::runs::require_store(global, "doctor")?;
     let settings = CliSettings::load(global)?;
     let store = stores::open(global)?;
@@ -31,7 +31,7 @@ pub(crate) fn doctor(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
     let whole = |what| Finding { run: None, what, hint: "copy the store's directory first".to_owned() };
     let mut findings: Vec<Finding> = found.map(whole).collect();
     findings.extend(isolated.iter().map(|row| damaged_row(global, row)));
-    findings.extend(check_audit_log(global));
+    findings.extend(check_audit_log(global, args.audit_from));
     let mut open = Vec::new();
     stores::each_run(&*store, &RunFilter { unfinished: true, ..RunFilter::default() }, |row| {
         open.push(row);
@@ -53,8 +53,8 @@ fn damaged_row(global: &GlobalArgs, row: &IsolatedRow) -> Finding {
 }
 
 /// Checks whether the audit log of the server was modified.
-fn check_audit_log(global: &GlobalArgs) -> Vec<Finding> {
-    let found = match windlass_server::audit::verify(&stores::directory(global)) {
+fn check_audit_log(global: &GlobalArgs, archived_until: Option<u64>) -> Vec<Finding> {
+    let found = match windlass_server::audit::verify(&stores::directory(global), archived_until) {
         Ok(checked) => checked.findings,
         Err(error) => vec![format!("the audit log cannot be read: {error}")],
     };

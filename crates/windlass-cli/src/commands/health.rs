@@ -5,11 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::Request;
-use windlass_tools::{HttpOptions, HttpTool, Outbound};
+use windlass_tools::tls::AcceptedCertificates;
+use windlass_tools::{Destinations, HttpOptions, HttpTool, Outbound};
 
 use crate::args::{GlobalArgs, HealthArgs};
 use crate::failure::{CliExit, CliFailure, codes};
 use crate::service::serving_address;
+use crate::worker::accepted_certificates;
 use crate::{host, out, stores};
 
 /// Maximum time of the check. The health check of a container image waits a little longer.
@@ -28,9 +30,14 @@ pub(crate) fn health(global: &GlobalArgs, args: &HealthArgs) -> Result<CliExit, 
             .location(directory.display().to_string())
             .hint("start one with `windlass serve`, or name one with --server URL")
     })?;
+    let certificates = match &args.server {
+        Some(_) => accepted_certificates(global.ca.as_deref())?,
+        // The request does not leave this machine.
+        None => AcceptedCertificates::Any,
+    };
     let url = format!("{}{}", address.trim_end_matches('/'), if args.ready { "/readyz" } else { "/healthz" });
     let (status, body) = host::runtime()?
-        .block_on(async { tokio::time::timeout(TIMEOUT, get(&url)).await })
+        .block_on(async { tokio::time::timeout(TIMEOUT, get(&url, certificates)).await })
         .map_err(|_| unhealthy(format!("{url} did not respond within {} s", TIMEOUT.as_secs())))?
         .map_err(unhealthy)?;
     match status {
@@ -39,8 +46,11 @@ pub(crate) fn health(global: &GlobalArgs, args: &HealthArgs) -> Result<CliExit, 
     }
 }
 
-async fn get(url: &str) -> Result<(u16, String), String> {
-    let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() });
+async fn get(url: &str, certificates: AcceptedCertificates) -> Result<(u16, String), String> {
+    // The server is tried as long as the caller wants.
+    let (outbound, destinations) = (Outbound::open(), Destinations::default());
+    let options = HttpOptions { outbound, destinations, certificates, ..HttpOptions::default() };
+    let http = HttpTool::new(options);
     let request = Request::get(url).body(Bytes::new()).map_err(|error| format!("--server {url}: {error}"))?;
     let answer = http.open(request).await.map_err(|error| error.message.to_string())?;
     let status = answer.status().as_u16();

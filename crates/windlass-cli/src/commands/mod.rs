@@ -80,7 +80,7 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Schema(args) => schema::schema(&args),
         CliCommand::Explain(args) => explain::explain(global, &args),
         CliCommand::Limits => limits::limits(global),
-        CliCommand::Doctor => doctor::doctor(global),
+        CliCommand::Doctor(args) => doctor::doctor(global, &args),
         CliCommand::Repair(args) => repair::repair(global, &args),
         CliCommand::Health(args) => health::health(global, &args),
         CliCommand::Clean(args) => clean::clean(global, &args),

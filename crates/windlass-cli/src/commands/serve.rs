@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_server::ServerOptions;
+use windlass_server::{ServerOptions, TlsFiles};
 
 use crate::args::{self, GlobalArgs};
 use crate::catalog_compiler::{CatalogCompiler, ServerTools, server_tools};
@@ -64,7 +64,11 @@ fn options(args: &args::ServeArgs, settings: &CliSettings) -> ServerOptions {
     let hosts = server.hosts.iter().chain(&args.host).cloned().collect();
     let drain = args.drain.map(Duration::from_secs).or(server.drain.map(|drain| drain.to_std()));
     let count = |given: Option<u32>, usual: usize| given.map_or(usual, |given| given as usize);
+    let given = args.tls_cert.clone().zip(args.tls_key.clone());
+    let tls = given.map(|(certificate, key)| TlsFiles { certificate, key }).or_else(|| server.tls.clone());
     ServerOptions {
+        tls,
+        behind_proxy: args.behind_proxy || server.behind_proxy,
         bind: args.bind.or(server.bind).unwrap_or(usual.bind),
         no_auth: args.no_auth,
         hosts,

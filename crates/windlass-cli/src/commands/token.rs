@@ -26,8 +26,8 @@ fn create(global: &GlobalArgs, args: &args::TokenCreateArgs) -> Result<CliExit, 
     let expires_at = args.expires.as_deref().map(durations::parse).transpose()?.map(|span| real_now() + span);
     // Tokens may be created before the first start of the server.
     let store = stores::open_or_create(&stores::directory(global), SqliteOptions::default())?;
-    let token_request =
-        TokenRequest { name: args.name.clone(), scopes, expires_at, created_by: Some("program".to_owned()) };
+    let (name, definitions) = (args.name.clone(), args.definitions.clone());
+    let token_request = TokenRequest { name, scopes, definitions, expires_at, created_by: Some("program".to_owned()) };
     let (token, secret) = tokens::create(&*store, token_request, CliSettings::load(global)?.server.limits.max_tokens)
         .map_err(to_failure)?;
     if global.json {
@@ -90,6 +90,7 @@ fn entry(token: &ApiToken) -> Vec<(&'static str, Value)> {
         ("id", Value::from(token.id.as_str())),
         ("name", Value::from(token.name.as_str())),
         ("scopes", Value::list(scopes)),
+        ("definitions", Value::list(token.definitions.iter().map(|name| Value::from(name.as_str())).collect())),
         ("created_at", text(Some(token.created_at))),
         ("expires_at", text(token.expires_at)),
         ("last_used", text(token.last_used)),
@@ -98,7 +99,11 @@ fn entry(token: &ApiToken) -> Vec<(&'static str, Value)> {
 }
 
 fn scope_list(token: &ApiToken) -> String {
-    token.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(",")
+    let scopes = token.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(",");
+    match token.definitions.as_slice() {
+        [] => scopes,
+        only => format!("{scopes} of {}", only.join(",")),
+    }
 }
 
 fn expiry_note(token: &ApiToken) -> String {

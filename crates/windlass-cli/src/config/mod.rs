@@ -17,7 +17,7 @@ pub(crate) use services::{AuthSettings, ConfiguredActivity, ConfiguredTarget, Mo
 use windlass_agents::chat::{ModelService, TokenPrice};
 use windlass_core::{LIMIT_CEILINGS, Limits, ProcessLimits, ServerLimits};
 use windlass_syntax::nearest;
-use windlass_tools::CredentialVault;
+use windlass_tools::{CredentialVault, Destinations};
 use windlass_value::Duration;
 
 use crate::agent_options::AgentRunOptions;
@@ -35,6 +35,8 @@ pub(crate) struct CliSettings {
     pub limits: Limits,
     /// Limits of this process.
     pub process_limits: ProcessLimits,
+    /// The health of the servers that tools and models call, observed by all of them together.
+    pub destinations: Destinations,
     /// Activities that definitions may call by name.
     pub activities: Vec<ConfiguredActivity>,
     /// Credentials by alias.
@@ -79,6 +81,7 @@ impl CliSettings {
         read_environment(&mut limits)?;
         check_limits(&limits)?;
         (settings.limits, settings.process_limits) = (extract_limits(&limits)?, extract_limits(&limits)?);
+        settings.destinations = Destinations::from_limits(&settings.process_limits);
         settings.vault = crate::credentials::vault(&settings);
         Ok(settings)
     }
@@ -92,6 +95,7 @@ impl CliSettings {
         let mut limits = default_limits()?;
         read_file(path, text, &mut limits, &mut settings)?;
         (settings.limits, settings.process_limits) = (extract_limits(&limits)?, extract_limits(&limits)?);
+        settings.destinations = Destinations::from_limits(&settings.process_limits);
         Ok(settings)
     }
 }

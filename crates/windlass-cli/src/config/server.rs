@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use windlass_core::ServerLimits;
+use windlass_server::TlsFiles;
 use windlass_tools::outbound::{AddressRange, OutboundRule};
 use windlass_value::Duration;
 
@@ -15,8 +16,9 @@ use crate::failure::CliFailure;
 /// The section that lists the addresses definitions may reach, for hints.
 pub(crate) const OUTBOUND: &str = "server.outbound";
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 18] = [
     "agents",
+    "behind_proxy",
     "bind",
     "max_connections",
     "max_connections_per_address",
@@ -29,6 +31,8 @@ const KEYS: [&str; 15] = [
     "rate_per_second",
     "scrub_every",
     "scrub_percent",
+    "tls_cert",
+    "tls_key",
     "tools",
     "workdir",
 ];
@@ -39,6 +43,10 @@ const AGENTS_KEYS: [&str; 3] = ["allow", "deny", "sandbox"];
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ServerSettings {
     pub bind: Option<SocketAddr>,
+    /// PEM files of the certificate and its private key.
+    pub tls: Option<TlsFiles>,
+    /// A proxy in front of the server has TLS.
+    pub behind_proxy: bool,
     /// Host names under which the server is reached.
     pub hosts: Vec<String>,
     /// Reverse proxies whose forwarding headers are trusted.
@@ -86,13 +94,20 @@ pub(crate) struct AgentRules {
 pub(crate) fn parse_server(table: toml::Value, file: &Path) -> Result<ServerSettings, CliFailure> {
     let mut server = ServerSettings::default();
     let (mut limits, known) = (super::as_json(&server.limits)?, server.limits.describe());
+    let (mut certificate, mut tls_key) = (None, None);
     for (key, value) in section_entries(table, "server")? {
         match key.as_str() {
             "bind" => server.bind = Some(parse_bind(&text(value, &key)?)?),
             "hosts" => server.hosts = texts(value, &key)?,
             "tools" => server.tools = texts(value, &key)?.into_iter().map(parse_tool).collect::<Result<_, _>>()?,
             "outbound" => server.outbound = parse_outbound(value)?,
-            "workdir" => server.workdir = Some(parse_folder(&text(value, &key)?, file)?),
+            "workdir" => server.workdir = Some(parse_path(&text(value, &key)?, &key, file)?),
+            "tls_cert" => certificate = Some(parse_path(&text(value, &key)?, &key, file)?),
+            "tls_key" => tls_key = Some(parse_path(&text(value, &key)?, &key, file)?),
+            "behind_proxy" => {
+                let wrong = || CliFailure::setting("`behind_proxy` under [server] must be true or false");
+                server.behind_proxy = value.as_bool().ok_or_else(wrong)?;
+            }
             "proxies" => {
                 server.proxies = texts(value, &key)?.iter().map(|text| parse_proxy(text)).collect::<Result<_, _>>()?
             }
@@ -127,6 +142,14 @@ pub(crate) fn parse_server(table: toml::Value, file: &Path) -> Result<ServerSett
         }
     }
     server.limits = super::extract_limits(&limits)?;
+    server.tls = match (certificate, tls_key) {
+        (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
+        (None, None) => None,
+        _ => {
+            let failure = CliFailure::setting("`tls_cert` and `tls_key` under [server] belong together");
+            return Err(failure.hint("give both: the PEM files of the certificate and of its private key"));
+        }
+    };
     Ok(server)
 }
 
@@ -172,10 +195,10 @@ fn parse_tool(name: String) -> Result<String, CliFailure> {
 }
 
 /// Resolves a path relative to the settings file. It need not exist when a definition is only checked.
-fn parse_folder(text: &str, file: &Path) -> Result<PathBuf, CliFailure> {
+fn parse_path(text: &str, key: &str, file: &Path) -> Result<PathBuf, CliFailure> {
     let path = file.parent().unwrap_or(Path::new("")).join(text);
     std::path::absolute(&path)
-        .map_err(|error| CliFailure::setting(format!("`workdir` under [server] is not a folder: {text}: {error}")))
+        .map_err(|error| CliFailure::setting(format!("`{key}` under [server] is not a path: {text}: {error}")))
 }
 
 fn parse_count(value: &toml::Value, key: &str, meaning: &str) -> Result<u32, CliFailure> {
@@ -276,6 +299,7 @@ mod tests {
         let read = read_server(
             "[server]\nbind = \"[::1]:80\"\nhosts = [\"w.example\"]\ntools = [\"shell\"]\nworkdir = \"work\"\nrate_per_second = 5\n\
              proxies = [\"10.0.0.7\", \"fd00::/8\"]\nmax_connections = 9\nmax_connections_per_address = 3\n\
+             tls_cert = \"tls/cert.pem\"\ntls_key = \"/etc/key.pem\"\nbehind_proxy = true\n\
              labels = { zone = \"eu\" }\nlease = \"PT20S\"\ndrain = 3\n[server.outbound]\nallow = [\"10.1.0.0/16\"]\n\
              deny = [\"intranet.example:8443\"]\n[server.agents]\nallow = [\"http\"]\ndeny = [\"bash\"]\nsandbox = true\n",
         );
@@ -285,6 +309,8 @@ mod tests {
         assert_eq!((read.lease, read.drain), (Some(Duration::from_secs(20)), Some(Duration::from_secs(3))));
         assert_eq!((read.outbound.allow.len(), read.outbound.deny.len()), (1, 1));
         assert_eq!((read.proxies.len(), read.max_connections, read.max_connections_per_address), (2, Some(9), Some(3)));
+        let tls = TlsFiles { certificate: "/here/tls/cert.pem".into(), key: "/etc/key.pem".into() };
+        assert_eq!((read.tls, read.behind_proxy), (Some(tls), true));
         assert!(read.agents.sandbox && read.labels["zone"] == "eu" && read.tools == ["shell"]);
     }
 
@@ -314,6 +340,9 @@ mod tests {
             ("[server]\nmax_connections = -1\n", "1 or more"),
             ("[server]\nproxies = [\"proxy.example\"]\n", "not an address or an address range"),
             ("[server]\nproxies = [\"10.1.2.3/8\"]\n", "did you mean `10.0.0.0/8`"),
+            ("[server]\ntls_cert = \"cert.pem\"\n", "belong together"),
+            ("[server]\ntls_key = 5\n", "must be a string"),
+            ("[server]\nbehind_proxy = \"yes\"\n", "true or false"),
             ("[server]\nlease = \"soon\"\n", "duration"),
             ("[server]\ndrain = 0\n", "duration"),
             ("[server.outbound]\nalow = []\n", "did you mean `allow`"),

@@ -37,6 +37,9 @@ pub(crate) struct ServerContext {
     /// The token may be sent over plain HTTP to another machine.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
+    /// File with the certificate authority of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
 }
 
 /// The place that keeps the token of a context. The file of contexts never contains a token.
@@ -163,7 +166,8 @@ mod tests {
 
     #[test]
     fn contexts_survive_a_round_trip_and_hold_no_token() {
-        let context = |token| ServerContext { server: "https://w.example".to_owned(), token, insecure: false };
+        let context =
+            |token| ServerContext { server: "https://w.example".to_owned(), token, insecure: false, ca: None };
         let contexts = BTreeMap::from([
             ("a".to_owned(), context(Some(TokenSource::File("/t".into())))),
             ("b".to_owned(), context(Some(TokenSource::Command("pass w".to_owned())))),

@@ -12,6 +12,7 @@ pub(crate) mod follow;
 pub(crate) mod keyring;
 pub(crate) mod server;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use windlass_store::Store;
@@ -20,7 +21,7 @@ use windlass_tools::Secret;
 use crate::args::GlobalArgs;
 use crate::failure::{CliFailure, codes};
 use crate::tools::variable;
-use crate::worker::{ServerClient, read_token};
+use crate::worker::{ServerClient, accepted_certificates, read_token};
 use crate::{service, stores};
 use api::ServerApi;
 use contexts::Contexts;
@@ -47,11 +48,14 @@ pub(crate) struct ServerTarget {
     pub url: String,
     pub token: Option<Secret>,
     pub insecure: bool,
+    /// File with the certificate authority of the server.
+    pub ca: Option<PathBuf>,
 }
 
 impl ServerTarget {
     pub(crate) fn client(&self) -> Result<ServerClient, CliFailure> {
-        ServerClient::new(&self.url, self.token.as_ref(), self.insecure)
+        let certificates = accepted_certificates(self.ca.as_deref())?;
+        ServerClient::new(&self.url, self.token.as_ref(), self.insecure, certificates)
     }
 
     pub(crate) fn connect(&self) -> Result<ServerRuns, CliFailure> {
@@ -132,7 +136,7 @@ fn resolve(global: &GlobalArgs, server: &str) -> Result<ServerTarget, CliFailure
         (None, None) => local_token(global, server),
         (file, _) => Some(read_token(file.as_deref())?),
     };
-    Ok(ServerTarget { url: server.to_owned(), token, insecure: global.insecure })
+    Ok(ServerTarget { url: server.to_owned(), token, insecure: global.insecure, ca: global.ca.clone() })
 }
 
 /// The server of this store may also be named by its URL: then its local token is used as well.
@@ -150,5 +154,6 @@ fn from_context(global: &GlobalArgs, contexts: &Contexts, name: &str) -> Result<
         (None, Some(source)) => Some(source.read(name)?),
         (None, None) => variable("WINDLASS_TOKEN").map(Secret::new),
     };
-    Ok(ServerTarget { url: context.server.clone(), token, insecure: global.insecure || context.insecure })
+    let (insecure, ca) = (global.insecure || context.insecure, global.ca.clone().or_else(|| context.ca.clone()));
+    Ok(ServerTarget { url: context.server.clone(), token, insecure, ca })
 }

@@ -17,7 +17,8 @@ use windlass_server::auth::{LOCAL_TOKEN_FILE, TokenIndex, first_token, write_loc
 use windlass_server::catalog::Definitions;
 use windlass_server::workers::{Dispatcher, with_remote_workers};
 use windlass_server::{
-    App, AppParts, DefinitionCompiler, RunningServer, ServerCredentials, ServerOptions, StartError, audit::AuditLog,
+    App, AppParts, DefinitionCompiler, Metrics, RunningServer, ServerCredentials, ServerOptions, StartError,
+    audit::AuditLog,
 };
 use windlass_store::{CommitHook, MemoryStore, Store};
 use windlass_store_sqlite::SqliteOptions;
@@ -84,6 +85,7 @@ pub(crate) struct PreparedService {
     options: ServerOptions,
     limits: windlass_core::Limits,
     credentials: ServerCredentials,
+    metrics: Metrics,
     command: ServerCommand,
 }
 
@@ -134,7 +136,19 @@ impl PreparedService {
         };
         let engine = RuntimeEngine::new(store.clone(), engine)?;
         let limits = settings.limits.clone();
-        Ok(PreparedService { store, engine, dispatcher, lock, directory, options, limits, credentials, command })
+        let metrics = Metrics::default().with_destinations(settings.destinations.clone());
+        Ok(PreparedService {
+            store,
+            engine,
+            dispatcher,
+            lock,
+            directory,
+            options,
+            limits,
+            credentials,
+            metrics,
+            command,
+        })
     }
 
     /// Starts to accept clients, on separate threads.
@@ -143,8 +157,8 @@ impl PreparedService {
         compiler: Arc<dyn DefinitionCompiler>,
         front: &Handle,
     ) -> Result<Service, CliFailure> {
-        let PreparedService { store, engine, dispatcher, mut lock, directory, options, limits, credentials, command } =
-            self;
+        let PreparedService { store, engine, dispatcher, mut lock, directory, options, limits, .. } = self;
+        let (credentials, metrics, command) = (self.credentials, self.metrics, self.command);
         let token = match (&directory, options.no_auth) {
             (_, true) => None,
             (Some(directory), false) => first_token(&*store, directory).map_err(token_failure)?,
@@ -184,7 +198,7 @@ impl PreparedService {
             audit,
             credentials,
             dispatcher,
-            metrics: Default::default(),
+            metrics,
             views: Default::default(),
         };
         let (stored, store_watch) = (parts.store.clone(), StoreWatch::start(parts.store.clone()));
@@ -194,10 +208,14 @@ impl PreparedService {
         let running = running
             .map_err(|error| CliFailure::usage(error.to_string()))?
             .map_err(|error| start_failure(error, dev))?;
-        let address = format!("http://{}", reachable(running.address));
+        let scheme = if app.options.tls.is_some() { "https" } else { "http" };
+        let local = format!("{scheme}://{}", reachable(running.address));
         if let Some(lock) = &mut lock {
-            lock.write_holder(&address, command);
+            lock.write_holder(&local, command);
         }
+        // A certificate is for a name.
+        let name = app.options.hosts.first().filter(|_| app.options.tls.is_some());
+        let address = name.map_or(local, |name| format!("{scheme}://{}", with_port(name, running.address.port())));
         let token = token.map(|token| token.reveal().to_owned());
         Ok(Service { app, running, address, token, directory, drain, traces, stored, store_watch, _lock: lock })
     }
@@ -211,6 +229,14 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, bound.port())
+}
+
+/// Returns the host name of a server with the port that it listens on, unless the name has a port.
+fn with_port(name: &str, port: u16) -> String {
+    match name.rsplit_once(':') {
+        Some((_, given)) if given.parse::<u16>().is_ok() => name.to_owned(),
+        _ => format!("{name}:{port}"),
+    }
 }
 
 fn token_failure(error: impl std::fmt::Display) -> CliFailure {
@@ -260,11 +286,10 @@ impl Service {
         let file = self.directory.as_ref().map(|directory| directory.join(windlass_server::auth::FIRST_TOKEN_FILE));
         let file = file.filter(|_| self.token.is_some());
         let bind = self.running.address;
-        if !bind.ip().is_loopback() {
+        if !bind.ip().is_loopback() && self.app.options.tls.is_none() {
             warn!(
                 event = "warning",
-                "other machines reach it on {bind} without TLS, so tokens are sent unencrypted: \
-                 put a TLS proxy in front of it, or bind to 127.0.0.1"
+                "other machines reach it on {bind} without TLS: let only the proxy with TLS connect to it"
             );
         }
         let signs_in = to_terminal || file.is_none();
@@ -343,5 +368,7 @@ mod tests {
             let bound: SocketAddr = bound.parse().expect("an address");
             assert_eq!(reachable(bound).to_string(), shown);
         }
+        assert_eq!(with_port("flows.example.org", 7117), "flows.example.org:7117");
+        assert_eq!(with_port("flows.example.org:443", 7117), "flows.example.org:443");
     }
 }

@@ -14,7 +14,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::ProcessLimits;
 use windlass_server::auth::{FIRST_TOKEN_FILE, LOCAL_TOKEN_FILE};
-use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
+use windlass_tools::tls::AcceptedCertificates;
+use windlass_tools::{Destinations, HttpOptions, HttpTool, Outbound, Secret};
 
 use crate::failure::{CliFailure, codes};
 use crate::tools::variable;
@@ -48,7 +49,12 @@ pub(crate) enum ServerRequestError {
 
 impl ServerClient {
     /// Without a token, the requests have none: a server on a loopback address may need none.
-    pub(crate) fn new(server: &str, token: Option<&Secret>, insecure: bool) -> Result<ServerClient, CliFailure> {
+    pub(crate) fn new(
+        server: &str,
+        token: Option<&Secret>,
+        insecure: bool,
+        certificates: AcceptedCertificates,
+    ) -> Result<ServerClient, CliFailure> {
         let wrong = |why: &str| {
             let hint = "such as --server http://127.0.0.1:7117 or --server https://windlass.example.org";
             CliFailure::usage(format!("--server {server}: {why}")).hint(hint)
@@ -65,21 +71,23 @@ impl ServerClient {
             return Err(CliFailure::usage(message).hint("use https://, or --insecure on a trusted network"));
         }
         let authorization = token.map(authorization_header).transpose()?;
-        let options = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
+        // The server is tried as long as the caller wants.
+        let (outbound, destinations) = (Outbound::open(), Destinations::default());
+        let options = HttpOptions { outbound, destinations, certificates, ..HttpOptions::default() };
         let base = format!("{}/api/v1/{WORKER_PREFIX}", server.trim_end_matches('/'));
         let max_response_bytes = ProcessLimits::default().max_worker_job_bytes;
         Ok(ServerClient { http: HttpTool::new(options), base, authorization, max_response_bytes })
     }
 
-    /// A client of the server that runs on a store of this machine: its requests do not leave the machine. The server
-    /// writes a token for it into the store's directory.
+    /// A client of the server that runs on a store of this machine: its requests do not leave the machine, so that the
+    /// certificate need not be one for this address. The server writes a token for it into the store's directory.
     pub(crate) fn for_store(address: &str, directory: &Path) -> Result<ServerClient, CliFailure> {
         let file = [LOCAL_TOKEN_FILE, FIRST_TOKEN_FILE]
             .map(|name| directory.join(name))
             .into_iter()
             .find(|file| file.exists());
         let token = read_token(file.as_deref()).ok();
-        let client = ServerClient::new(address, token.as_ref(), true)?;
+        let client = ServerClient::new(address, token.as_ref(), true, AcceptedCertificates::Any)?;
         Ok(client.with_full_api())
     }
 
@@ -224,6 +232,16 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// Reads the certificate authorities that a client of a server accepts besides those of this machine.
+pub(crate) fn accepted_certificates(ca: Option<&Path>) -> Result<AcceptedCertificates, CliFailure> {
+    let Some(file) = ca else { return Ok(AcceptedCertificates::default()) };
+    let read = std::fs::read(file).and_then(|pem| AcceptedCertificates::with_authorities(&pem));
+    read.map_err(|error| {
+        CliFailure::usage(format!("could not use --ca {}: {error}", file.display()))
+            .hint("it is a PEM file: -----BEGIN CERTIFICATE----- …")
+    })
+}
+
 /// Reads the token from a file or from the environment. Never from the command line, which others can see.
 pub(crate) fn read_token(file: Option<&Path>) -> Result<Secret, CliFailure> {
     let hint = "give --token-file FILE or set WINDLASS_TOKEN; `windlass token create NAME --scope work` creates one";
@@ -260,7 +278,8 @@ mod tests {
             ("http://", false, Some("not a URL")),
         ];
         for (server, insecure, expected) in table {
-            let made = ServerClient::new(server, Some(&Secret::new("wl_x")), insecure)
+            let certificates = AcceptedCertificates::default();
+            let made = ServerClient::new(server, Some(&Secret::new("wl_x")), insecure, certificates)
                 .err()
                 .map(|failure| failure.message().to_owned());
             match expected {

@@ -18,7 +18,7 @@ use windlass_server::workers::{
 };
 use windlass_tools::{KnownSecrets, Redactor};
 
-pub(crate) use client::{ServerClient, ServerRequestError, format_report, read_token};
+pub(crate) use client::{ServerClient, ServerRequestError, accepted_certificates, format_report, read_token};
 
 use crate::failure::{CliExit, CliFailure, codes};
 use crate::host::Interrupts;

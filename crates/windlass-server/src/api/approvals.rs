@@ -11,7 +11,7 @@ use windlass_value::Value;
 
 use super::control::ControlResponse;
 use super::extract::{self, IdempotencyKey, Query, RunId, page_size, path_parameter, resolve_run};
-use crate::auth::{Allowed, Control, Read, TokenIdentity};
+use crate::auth::{Allowed, Control, Read, Selecting, TokenIdentity};
 use crate::problem::codes;
 use crate::{ApiProblem, App};
 
@@ -113,7 +113,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ApprovalName {
 #[utoipa::path(get, path = "/api/v1/approvals", tag = "approvals", params(ApprovalQuery), 
     responses((status = 200, body = ApprovalList, description = "a page; `next` is the number for `after`")))]
 pub(crate) async fn list(
-    _: Allowed<Read>,
+    selecting: Selecting<Read>,
     State(app): State<App>,
     Query(query): Query<ApprovalQuery>,
 ) -> Result<axum::Json<ApprovalList>, ApiProblem> {
@@ -124,7 +124,8 @@ pub(crate) async fn list(
     let found = read.await?;
     let full = found.len() == limit as usize;
     let next = found.last().map(|last| last.position).filter(|_| full);
-    Ok(axum::Json(ApprovalList { items: found.into_iter().map(Into::into).collect(), next }))
+    let permitted = found.into_iter().filter(|approval| selecting.identity.is_for(&approval.definition));
+    Ok(axum::Json(ApprovalList { items: permitted.map(Into::into).collect(), next }))
 }
 
 /// Answers an approval. An approval has one answer: the same answer again is `repeated`, another one is rejected.

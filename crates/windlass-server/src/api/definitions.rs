@@ -14,7 +14,7 @@ use windlass_value::Value;
 
 use super::extract::{self, DefinitionName, Json, Query, is_definition_name, page_size};
 use super::models::{ListPage, ParameterInfo, TriggerInfo, TriggerSummary};
-use crate::auth::{Admin, Allowed, Control, Read};
+use crate::auth::{Admin, Allowed, Control, Read, Selecting};
 use crate::catalog::{Definition, FileConflict, RegistrationError, RegistrationResult, Version};
 use crate::problem::codes;
 use crate::{ApiProblem, App, DefinitionDraft};
@@ -290,13 +290,14 @@ pub(crate) async fn check(
 #[utoipa::path(get, path = "/api/v1/definitions", tag = "definitions", params(DefinitionListQuery),
     responses((status = 200, description = "a page; `next` is the name for `after`", body = ListPage<DefinitionSummary>)))]
 pub(crate) async fn list(
-    _: Allowed<Read>,
+    selecting: Selecting<Read>,
     State(app): State<App>,
     Query(query): Query<DefinitionListQuery>,
 ) -> Result<axum::Json<ListPage<DefinitionSummary>>, ApiProblem> {
     let limit = page_size(query.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)? as usize;
     let search = query.search.unwrap_or_default().to_lowercase();
-    let fits = |definition: &Definition| definition.name.to_lowercase().contains(&search);
+    let is_listed = |name: &str| name.to_lowercase().contains(&search) && selecting.identity.is_for(name);
+    let fits = |definition: &Definition| is_listed(&definition.name);
     let mut found = app.definitions.after(&query.after.unwrap_or_default(), fits, limit + 1);
     let more = found.len() > limit;
     found.truncate(limit);
@@ -308,7 +309,7 @@ pub(crate) async fn list(
     }
     if !more {
         // Files that were never valid: they cannot be started, but their problems are shown.
-        problems.retain(|name, _| app.definitions.get(name).is_none() && name.to_lowercase().contains(&search));
+        problems.retain(|name, _| app.definitions.get(name).is_none() && is_listed(name));
         items.extend(problems.into_iter().map(|(name, problems)| DefinitionSummary::broken(&name, problems)));
     }
     Ok(axum::Json(ListPage { items, next }))

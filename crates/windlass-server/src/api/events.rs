@@ -12,7 +12,7 @@ use super::extract::{Query, RunId, page_size};
 use super::locations::{EventTypes, check_path};
 use super::models::{ListPage, find_run};
 use super::runs::parse_time;
-use crate::auth::{Allowed, Read};
+use crate::auth::{Allowed, Read, Selecting};
 use crate::streams::{EventTail, StreamFormat, stream_response};
 use crate::{ApiProblem, App};
 
@@ -193,8 +193,8 @@ async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<R
 /// reloads its list.
 #[utoipa::path(get, path = "/api/v1/runs/changes", tag = "events",
     responses((status = 200, description = "a stream without an end", content((String = "text/event-stream")))))]
-pub(crate) async fn changes(_: Allowed<Read>, State(app): State<App>) -> Response {
-    stream_response(SSE, app.views.changes.subscribe(&app))
+pub(crate) async fn changes(selecting: Selecting<Read>, State(app): State<App>) -> Response {
+    stream_response(SSE, app.views.changes.subscribe(&app, selecting.identity))
 }
 
 #[cfg(test)]

@@ -56,9 +56,10 @@ pub(crate) async fn run(
         return Ok(axum::Json(RunRemoved { run, removed: 1 }));
     }
     app.write_store(move |app| {
+        let definition = find_run(app, &run)?.definition;
         let removed = remove(app, &run)?;
         // Published here and not with the response, because the client may have disconnected.
-        app.views.changes.publish_removal(&run);
+        app.views.changes.publish_removal(&run, &definition);
         sweep(app.clone());
         Ok(axum::Json(RunRemoved { run, removed }))
     })

@@ -21,7 +21,7 @@ use super::extract::{
     IdempotencyKey, Json, Query, RunId, is_new_run_id, page_size, printable, resolve_execution_id, resolve_run,
 };
 use super::models::{ListPage, RunSummary, damaged_runs, find_run, run_summaries};
-use crate::auth::{Allowed, Read, Run, TokenIdentity};
+use crate::auth::{Allowed, Read, Run, Selecting, TokenIdentity};
 use crate::problem::codes;
 use crate::{ApiProblem, App};
 
@@ -147,13 +147,14 @@ pub(crate) struct RunListQuery {
         (status = 409, description = "the id or key was used for a different call", body = ApiProblem),
         (status = 422, description = "the input does not match the definition", body = ApiProblem)))]
 pub(crate) async fn start(
-    allowed: Allowed<Run>,
+    selecting: Selecting<Run>,
     State(app): State<App>,
     IdempotencyKey(key): IdempotencyKey,
     Json(body): Json<StartRequest>,
 ) -> Result<Response, ApiProblem> {
     let StartRequest { definition, version, input, id, wait_ms, labels } = body;
-    let id = run_id(id, key, &allowed.identity)?;
+    selecting.identity.check_definition(&definition)?;
+    let id = run_id(id, key, &selecting.identity)?;
     let max_wait_ms = app.options.limits.max_start_wait.to_std().as_millis();
     if let Some(ms) = wait_ms.filter(|ms| u128::from(*ms) > max_wait_ms) {
         let problem = ApiProblem::bad_request(format!("`wait_ms` is {ms}; it must be 0 to {max_wait_ms}"));
@@ -321,17 +322,22 @@ async fn wait_for_end(
     responses((status = 200, description = "a page; `next` is the number for `before`", body = ListPage<RunSummary>),
         (status = 400, description = "a filter is invalid", body = ApiProblem)))]
 pub(crate) async fn list(
-    _: Allowed<Read>,
+    selecting: Selecting<Read>,
     State(app): State<App>,
     Query(query): Query<RunListQuery>,
 ) -> Result<axum::Json<ListPage<RunSummary>>, ApiProblem> {
     let limit = page_size(query.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
     let before = query.before;
     let statuses = parse_statuses(query.status.as_deref())?;
-    let filter = parse_filter(&app, query).await?;
+    let filters = selecting.identity.permitted_filters(parse_filter(&app, query).await?)?;
     app.read_store(move |app| {
-        let filter = filter_by_status(app.store.as_ref(), filter, &statuses)?;
-        let mut rows = app.store.runs(&filter, before, limit + 1)?;
+        let mut rows = Vec::new();
+        for filter in filters {
+            let filter = filter_by_status(app.store.as_ref(), filter, &statuses)?;
+            rows.append(&mut app.store.runs(&filter, before, limit + 1)?);
+        }
+        // One filter lists runs in this order already.
+        rows.sort_by_key(|row| std::cmp::Reverse(row.number));
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let next = rows.last().filter(|_| more).map(|last| Value::Int(last.number));
@@ -392,19 +398,26 @@ pub(crate) struct StatusCountInfo {
     responses((status = 200, description = "by status", body = StatusCounts),
         (status = 400, description = "a filter is invalid", body = ApiProblem)))]
 pub(crate) async fn counts(
-    _: Allowed<Read>,
+    selecting: Selecting<Read>,
     State(app): State<App>,
     Query(query): Query<CountsQuery>,
 ) -> Result<axum::Json<StatusCounts>, ApiProblem> {
     let CountsQuery { definition, dialect, search, label, parent, children, since, until } = query;
     let page = RunListQuery::default();
     let query = RunListQuery { definition, dialect, search, label, parent, children, since, until, ..page };
-    let filter = parse_filter(&app, query).await?;
+    let filters = selecting.identity.permitted_filters(parse_filter(&app, query).await?)?;
     app.read_store(move |app| {
-        let counts = count_by_status(app.store.as_ref(), &filter, MAX_COUNTED)?;
-        let one =
-            |count: ListedCount| StatusCountInfo { status: count.status.as_str(), runs: count.runs, more: count.more };
-        Ok(axum::Json(StatusCounts { items: counts.into_iter().map(one).collect() }))
+        let mut items: Vec<StatusCountInfo> = Vec::new();
+        for filter in filters {
+            for ListedCount { status, runs, more } in count_by_status(app.store.as_ref(), &filter, MAX_COUNTED)? {
+                let status = status.as_str();
+                match items.iter_mut().find(|item| item.status == status) {
+                    Some(item) => (item.runs, item.more) = (item.runs + runs, item.more || more),
+                    None => items.push(StatusCountInfo { status, runs, more }),
+                }
+            }
+        }
+        Ok(axum::Json(StatusCounts { items }))
     })
     .await
 }

@@ -23,6 +23,9 @@ pub(crate) struct SessionFacts {
     token_name: Option<String>,
     /// The operations that the session permits: those of its token.
     scopes: Vec<TokenScope>,
+    /// The only definitions that the session may see; all, if this is missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    definitions: Vec<String>,
     /// The value of the header `X-CSRF-Token` of every change; missing if there is no session.
     #[serde(skip_serializing_if = "Option::is_none")]
     csrf_token: Option<String>,
@@ -40,6 +43,7 @@ impl SessionFacts {
             signed_in: is_open,
             token_name: None,
             scopes,
+            definitions: Vec::new(),
             csrf_token: None,
             expires_at: None,
         }
@@ -51,6 +55,7 @@ impl SessionFacts {
             signed_in: true,
             token_name: Some(identity.name.clone()),
             scopes: identity.scopes.clone(),
+            definitions: identity.definitions.clone(),
             csrf_token: Some(csrf_token(secret)),
             expires_at: Some(session.expires_at.to_string()),
         }

@@ -22,6 +22,9 @@ pub(crate) struct TokenFacts {
     name: String,
     /// The operations that it permits.
     scopes: Vec<TokenScope>,
+    /// The only definitions that it may read, start and control; it may all, if this is missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    definitions: Vec<String>,
     /// RFC 3339
     created_at: String,
     /// Time from which it is refused, RFC 3339; it does not expire, if this is missing.
@@ -42,6 +45,7 @@ impl From<tokens::ApiToken> for TokenFacts {
             id: token.id,
             name: token.name,
             scopes: token.scopes,
+            definitions: token.definitions,
             created_at: token.created_at.to_string(),
             expires_at: text(token.expires_at),
             last_used: text(token.last_used),
@@ -67,6 +71,9 @@ pub(crate) struct NewToken {
     name: String,
     /// The operations that it permits; only scopes that the caller has.
     scopes: Vec<TokenScope>,
+    /// The only definitions that it may read, start and control. Only with the scopes `read`, `run` and `control`.
+    #[serde(default)]
+    definitions: Option<Vec<String>>,
     /// RFC 3339
     #[serde(default)]
     expires_at: Option<String>,
@@ -121,8 +128,13 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Json<CreatedToken>), ApiProblem> {
     check_grantable(&allowed.identity, &new.scopes)?;
     let expires_at = expiry(&new)?;
-    let request =
-        TokenRequest { name: new.name, scopes: new.scopes, expires_at, created_by: Some(allowed.identity.id.clone()) };
+    // An empty list must not mean all.
+    let definitions = match new.definitions {
+        Some(none) if none.is_empty() => return Err(TokenError::Definitions.into()),
+        given => given.unwrap_or_default(),
+    };
+    let created_by = Some(allowed.identity.id.clone());
+    let request = TokenRequest { name: new.name, scopes: new.scopes, definitions, expires_at, created_by };
     let created = app.write_store(move |app| {
         let created = tokens::create(&*app.store, request, app.options.limits.max_tokens)?;
         app.keys.refresh()?;
@@ -197,9 +209,13 @@ impl From<TokenError> for ApiProblem {
             TokenError::Store(error) => return error.into(),
             TokenError::NoSuchToken(_) => (StatusCode::NOT_FOUND, codes::NOT_FOUND),
             TokenError::LastAdmin(_) | TokenError::Busy => (StatusCode::CONFLICT, codes::CONFLICT),
-            TokenError::NoScope | TokenError::Name | TokenError::Expired | TokenError::TooMany(_) => {
-                (StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT)
-            }
+            TokenError::NoScope
+            | TokenError::ScopeForAll(_)
+            | TokenError::Definition(_)
+            | TokenError::Definitions
+            | TokenError::Name
+            | TokenError::Expired
+            | TokenError::TooMany(_) => (StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT),
             TokenError::Random(_) | TokenError::File { .. } => (StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL),
         };
         ApiProblem::new(status, code, detail).hint(hint)

@@ -11,7 +11,7 @@ use windlass_triggers::Schedule;
 use windlass_triggers::schedule::{NEVER_FIRES, zone_problem};
 
 use super::extract::{self, DefinitionName, path_parameter};
-use crate::auth::{Admin, Allowed, Read};
+use crate::auth::{Admin, Allowed, Read, Selecting};
 use crate::problem::codes;
 use crate::triggers::hooks::missing_secret_reason;
 use crate::triggers::settings::{self, CronSettings, StoredTriggerSettings, TriggerProgress};
@@ -113,8 +113,10 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<C
 /// Lists all triggers of all definitions.
 #[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", 
     responses((status = 200, body = TriggerList, description = "all triggers")))]
-pub(crate) async fn list(_: Allowed<Read>, State(app): State<App>) -> Result<Json<TriggerList>, ApiProblem> {
-    app.read_store(|app| Ok(Json(TriggerList { items: trigger_facts(app)?, next: None }))).await
+pub(crate) async fn list(selecting: Selecting<Read>, State(app): State<App>) -> Result<Json<TriggerList>, ApiProblem> {
+    let mut items = app.read_store(trigger_facts).await?;
+    items.retain(|facts| selecting.identity.is_for(&facts.definition));
+    Ok(Json(TriggerList { items, next: None }))
 }
 
 fn trigger_facts(app: &App) -> Result<Vec<TriggerFacts>, ApiProblem> {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::FILE;
+use super::end::{EndRecord, LogEnd};
+use super::key::AuditKey;
 
 /// Lock file held by the writing process.
 const LOCK: &str = "audit.lock";
@@ -37,14 +39,6 @@ impl AuditError {
     pub fn hint(&self) -> &'static str {
         "only one server at a time may write it; otherwise check the disk and the permissions of the store's directory"
     }
-}
-
-/// Computes the hash of a line from the previous hash and the line's text before its own hash.
-pub(super) fn chain_hash(before: &[u8; 32], line: &[u8]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(before);
-    hasher.update(line);
-    *hasher.finalize().as_bytes()
 }
 
 /// Splits a line into the hashed text and the hash it states.
@@ -93,11 +87,25 @@ pub(super) struct AuditFile {
     synced: (u64, [u8; 32]),
     buffer: Vec<u8>,
     lock: File,
+    key: AuditKey,
+    end: EndRecord,
+}
+
+/// What the start of a server has found at the end of its log.
+#[derive(Clone, Copy, Default)]
+pub(super) struct OpenedEnd {
+    /// Number of bytes of a torn line that were truncated.
+    pub cut_bytes: u64,
+    /// Number of lines that were there and are missing.
+    pub removed_lines: u64,
+    /// There are lines, and no record of their end.
+    pub end_unknown: bool,
 }
 
 impl AuditFile {
-    /// Opens the log. Also returns the number of bytes of a torn line that were truncated.
-    pub(crate) fn open(directory: &Path, max_bytes: u64) -> Result<(AuditFile, u64), AuditError> {
+    /// Opens the log. Where lines are missing at its end, it continues with the number after them, so that the gap stays
+    /// visible.
+    pub(crate) fn open(directory: &Path, max_bytes: u64) -> Result<(AuditFile, OpenedEnd), AuditError> {
         let path = directory.join(FILE);
         let io_error = |what: &'static str| {
             let path = path.clone();
@@ -106,6 +114,8 @@ impl AuditFile {
         let open = |path: &Path| OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
         let lock = open(&directory.join(LOCK)).map_err(io_error("could not open the audit log's lock"))?;
         lock.try_lock().map_err(|error| AuditError::new(&path, "another server is writing this audit log", &error))?;
+        let key = AuditKey::read_or_create(directory).map_err(io_error("could not use the key of the audit log"))?;
+        let recorded = LogEnd::read(directory, &key).map_err(io_error("could not read the end of the audit log"))?;
         let older = log_files(directory).map_err(io_error("could not find the audit log"))?;
         let previous = older.into_iter().rfind(|file| *file != path);
         let mut file = open(&path).map_err(io_error("could not open the audit log"))?;
@@ -117,7 +127,7 @@ impl AuditFile {
             let read = File::open(&older).and_then(|mut older| last_line(&mut older));
             last = read.map_err(io_error("could not read the audit log before this one"))?;
         }
-        let (number, last_hash) = match &last {
+        let (present, present_hash) = match &last {
             None => (0, [0; 32]),
             Some(line) => {
                 let damaged = || AuditError::new(&path, "the audit log's last line is invalid", &"its hash is missing");
@@ -125,19 +135,26 @@ impl AuditFile {
                 (line_number(line).ok_or_else(damaged)?, hash)
             }
         };
+        let end_unknown = recorded.is_none() && present > 0;
+        let removed = recorded.filter(|end| end.number > present);
+        let (number, last_hash) = removed.map_or((present, present_hash), |end| (end.number, end.hash));
+        let opened = OpenedEnd { cut_bytes: cut, removed_lines: number - present, end_unknown };
         let first = match has_lines {
             true => {
                 first_line_number(&mut file).map_err(io_error("could not read the audit log"))?.unwrap_or(number + 1)
             }
             false => number + 1,
         };
+        let end = EndRecord::open(directory, &key, &LogEnd { number, hash: last_hash })
+            .map_err(io_error("could not write the end of the audit log"))?;
         let bytes = file.seek(SeekFrom::End(0)).map_err(io_error("could not read the audit log"))?;
         sync_directory(directory).map_err(io_error("could not sync the audit log's directory"))?;
         let directory = directory.to_owned();
         let (next, buffer) = (number + 1, Vec::new());
         let synced = (next, last_hash);
-        let log = AuditFile { directory, file, bytes, max_bytes, first, next, last_hash, synced, buffer, lock };
-        Ok((log, cut))
+        let log =
+            AuditFile { directory, file, bytes, max_bytes, first, next, last_hash, synced, buffer, lock, key, end };
+        Ok((log, opened))
     }
 
     /// Adds a line to the next commit and returns its number.
@@ -145,7 +162,7 @@ impl AuditFile {
         let begin = self.buffer.len();
         // Writing into memory does not fail.
         let _ = write!(self.buffer, "{{\"n\":{},{text}", self.next);
-        self.last_hash = chain_hash(&self.last_hash, &self.buffer[begin..]);
+        self.last_hash = self.key.chain_hash(&self.last_hash, &self.buffer[begin..]);
         let hash = blake3::Hash::from_bytes(self.last_hash).to_hex();
         let _ = writeln!(self.buffer, "{HASH_KEY}{hash}\"}}");
         self.next += 1;
@@ -166,6 +183,7 @@ impl AuditFile {
         }
         self.file.sync_data().map_err(io_error)?;
         self.synced = (self.next, self.last_hash);
+        self.end.write(&self.key, &LogEnd { number: self.next - 1, hash: self.last_hash }).map_err(io_error)?;
         self.bytes += self.buffer.len() as u64;
         self.buffer.clear();
         // Frees the memory of a burst.

@@ -1,8 +1,11 @@
 //! The audit log: one line for every changing call, synced to disk before the call is answered.
 //!
 //! One thread writes. Lines that arrive during a sync form the next group, so that many calls share one sync. Each
-//! line contains the hash of itself and the previous line: a changed, removed or inserted line breaks the chain.
+//! line contains the keyed hash of itself and the previous line: a changed, removed or inserted line breaks the chain. A
+//! record of its own holds the end of the chain.
 
+mod end;
+mod key;
 mod log;
 mod pages;
 mod verify;
@@ -19,11 +22,12 @@ use tracing::error;
 use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
+pub use key::KEY_FILE;
 pub use log::AuditError;
 pub use pages::{AuditPage, read_page};
 pub use verify::{AuditVerification, verify};
 
-use log::AuditFile;
+use log::{AuditFile, OpenedEnd};
 
 /// Maximum number of lines per sync.
 const MAX_GROUP_LINES: usize = 4_096;
@@ -103,6 +107,10 @@ struct AuditEvent<'a> {
     event: &'a str,
     #[serde(skip_serializing_if = "is_zero")]
     cut_bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    removed_lines: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    end_unknown: bool,
 }
 
 fn is_zero(bytes: &u64) -> bool {
@@ -153,8 +161,10 @@ impl AuditLog {
 
     /// Opens the log with a maximum file size; a larger file is rotated.
     pub fn open_with(directory: &Path, max_file_bytes: u64) -> Result<AuditLog, AuditError> {
-        let (mut log, cut_bytes) = AuditFile::open(directory, max_file_bytes)?;
-        log.add(&object_body(&AuditEvent { at: real_now().to_string(), event: "start", cut_bytes }));
+        let (mut log, OpenedEnd { cut_bytes, removed_lines, end_unknown }) =
+            AuditFile::open(directory, max_file_bytes)?;
+        let at = real_now().to_string();
+        log.add(&object_body(&AuditEvent { at, event: "start", cut_bytes, removed_lines, end_unknown }));
         if !log.commit()? {
             return Err(AuditError::new(
                 &directory.join("audit.log"),

@@ -27,7 +27,7 @@ pub enum AccessRule {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not declare the access rule of this handler",
     label = "the first argument of a handler is an authorisation type",
-    note = "take `Public`, `Allowed<Read>`, `Allowed<Run>`, `Allowed<Control>`, `Allowed<Work>`, `Allowed<Admin>` or `Signed` first"
+    note = "take `Public`, `Allowed<Read>`, `Allowed<Run>`, `Allowed<Control>`, `Allowed<Work>`, `Allowed<Admin>`, `Selecting<…>` or `Signed` first"
 )]
 pub trait Authorization {
     const RULE: AccessRule;
@@ -37,7 +37,7 @@ pub trait Authorization {
 #[diagnostic::on_unimplemented(
     message = "this handler does not declare its access rule",
     label = "its first argument is not an authorisation type",
-    note = "take `Public`, `Allowed<Read>`, `Allowed<Run>`, `Allowed<Control>`, `Allowed<Work>`, `Allowed<Admin>` or `Signed` first"
+    note = "take `Public`, `Allowed<Read>`, `Allowed<Run>`, `Allowed<Control>`, `Allowed<Work>`, `Allowed<Admin>`, `Selecting<…>` or `Signed` first"
 )]
 pub trait Guarded<Arguments> {
     const RULE: AccessRule;

@@ -39,6 +39,8 @@ pub(crate) struct TokenIdentity {
     pub id: String,
     pub name: String,
     pub scopes: Vec<TokenScope>,
+    /// The definitions that the token is for; empty: all.
+    pub definitions: Vec<String>,
     pub(crate) usage: Arc<TokenActivity>,
 }
 
@@ -52,6 +54,7 @@ impl TokenIdentity {
             id: name.to_owned(),
             name: name.to_owned(),
             scopes: vec![TokenScope::Admin],
+            definitions: Vec::new(),
             usage: Arc::default(),
         }
     }
@@ -283,12 +286,14 @@ impl IndexedToken {
     }
 
     fn from_token(token: ApiToken, hash: [u8; 32], usage: Arc<TokenActivity>) -> IndexedToken {
+        let expires_at = token.expires_at;
         if let Some(used) = token.last_used {
             usage.last_used.fetch_max(used.0, Ordering::Relaxed);
         }
-        usage.expires_at.store(token.expires_at.map_or(0, |at| at.0), Ordering::Relaxed);
-        let identity = Arc::new(TokenIdentity { id: token.id, name: token.name, scopes: token.scopes, usage });
-        IndexedToken { hash, expires_at: token.expires_at, identity }
+        usage.expires_at.store(expires_at.map_or(0, |at| at.0), Ordering::Relaxed);
+        let ApiToken { id, name, scopes, definitions, .. } = token;
+        let identity = Arc::new(TokenIdentity { id, name, scopes, definitions, usage });
+        IndexedToken { hash, expires_at, identity }
     }
 }
 
@@ -319,6 +324,7 @@ pub fn first_token(store: &dyn Store, directory: &Path) -> Result<Option<TokenSe
     let request = TokenRequest {
         name: "first".to_owned(),
         scopes: vec![TokenScope::Admin],
+        definitions: Vec::new(),
         expires_at: None,
         created_by: Some("server".to_owned()),
     };

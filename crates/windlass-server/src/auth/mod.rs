@@ -3,6 +3,7 @@
 
 mod caller;
 pub(crate) mod cookies;
+mod definitions;
 pub(crate) mod gate;
 pub mod guard;
 mod keys;
@@ -78,14 +79,43 @@ impl<N: RequiredScope> FromRequestParts<App> for Allowed<N> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Allowed<N>, ApiProblem> {
         // A rejected caller has been checked as well.
         gate::mark_authorized_as(parts, AccessRule::Scope(N::SCOPE));
-        let caller = identify(parts, app)?;
-        gate::set_caller(parts, &caller);
-        let identity = caller.identity;
-        check_scope(&identity, N::SCOPE)?;
-        take_request(&identity, app)?;
-        check_query(parts)?;
+        let identity = check_caller(parts, app, N::SCOPE)?;
+        if identity.is_for_single_definitions() {
+            definitions::check_path(parts, app, &identity).await?;
+        }
         Ok(Allowed { identity, needs: PhantomData })
     }
+}
+
+/// Access with a token that has the scope `N`. For a token that is for single definitions, the handler itself selects
+/// what the token is for, because the path names neither a run nor a definition.
+pub struct Selecting<N: RequiredScope> {
+    pub(crate) identity: Arc<TokenIdentity>,
+    needs: PhantomData<N>,
+}
+
+impl<N: RequiredScope> Authorization for Selecting<N> {
+    const RULE: AccessRule = AccessRule::Scope(N::SCOPE);
+}
+
+impl<N: RequiredScope> FromRequestParts<App> for Selecting<N> {
+    type Rejection = ApiProblem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Selecting<N>, ApiProblem> {
+        gate::mark_authorized_as(parts, AccessRule::Scope(N::SCOPE));
+        let identity = check_caller(parts, app, N::SCOPE)?;
+        Ok(Selecting { identity, needs: PhantomData })
+    }
+}
+
+/// Identifies the caller, and checks its scope, its rate and the query.
+fn check_caller(parts: &Parts, app: &App, scope: TokenScope) -> Result<Arc<TokenIdentity>, ApiProblem> {
+    let caller = identify(parts, app)?;
+    gate::set_caller(parts, &caller);
+    check_scope(&caller.identity, scope)?;
+    take_request(&caller.identity, app)?;
+    check_query(parts)?;
+    Ok(caller.identity)
 }
 
 fn check_scope(identity: &TokenIdentity, scope: TokenScope) -> Result<(), ApiProblem> {

@@ -7,6 +7,7 @@ use windlass_store::{RecordChange, RecordRow, Store, StoreError};
 use windlass_value::Timestamp;
 
 use super::TokenScope;
+use crate::api::extract::is_definition_name;
 
 pub const KIND: &str = "token";
 
@@ -17,6 +18,9 @@ pub(crate) const PREFIX: &str = "wl_";
 const SECRET_BYTES: usize = 32;
 
 const MAX_NAME_CHARS: usize = 100;
+
+/// Maximum number of definitions of a token that is not for all.
+const MAX_DEFINITIONS: usize = 100;
 
 const PAGE_SIZE: u32 = 500;
 
@@ -31,6 +35,9 @@ pub struct ApiToken {
     /// BLAKE3 hash of the whole token in hexadecimal digits. The token has 256 random bits, so no slow hash is needed.
     pub hash: String,
     pub scopes: Vec<TokenScope>,
+    /// The definitions that it is for; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub definitions: Vec<String>,
     #[serde(with = "rfc3339")]
     pub created_at: Timestamp,
     #[serde(default, with = "optional_rfc3339", skip_serializing_if = "Option::is_none")]
@@ -109,6 +116,12 @@ pub enum TokenError {
     LastAdmin(String),
     #[error("a token needs at least one scope")]
     NoScope,
+    #[error("a token for single definitions cannot have the scope `{}`, which is about all of them", .0.as_str())]
+    ScopeForAll(TokenScope),
+    #[error("`{0}` cannot be the name of a definition")]
+    Definition(String),
+    #[error("a token is for 1 to {MAX_DEFINITIONS} definitions, or for all")]
+    Definitions,
     #[error("a token's name has 1 to {MAX_NAME_CHARS} characters, none of which is a control character")]
     Name,
     #[error("the expiry time is in the past")]
@@ -132,6 +145,9 @@ impl TokenError {
                 "create another first: `windlass token create NAME --scope admin`, then revoke this one"
             }
             TokenError::NoScope => "scopes are read, run, control, work, admin",
+            TokenError::ScopeForAll(_) => "give it read, run or control, or leave out the definitions",
+            TokenError::Definition(_) => "`windlass definitions list` shows the names",
+            TokenError::Definitions => "name the definitions, or leave them out for a token that is for all",
             TokenError::Name => "choose another name",
             TokenError::Expired => "choose a later time",
             TokenError::TooMany(_) => {
@@ -150,6 +166,8 @@ impl TokenError {
 pub struct TokenRequest {
     pub name: String,
     pub scopes: Vec<TokenScope>,
+    /// The definitions that it is for; empty: all.
+    pub definitions: Vec<String>,
     pub expires_at: Option<Timestamp>,
     pub created_by: Option<String>,
 }
@@ -171,7 +189,7 @@ pub(super) fn create_with_secret(
     secret: &TokenSecret,
     max_tokens: usize,
 ) -> Result<ApiToken, TokenError> {
-    let TokenRequest { name, mut scopes, expires_at, created_by } = request;
+    let TokenRequest { name, mut scopes, mut definitions, expires_at, created_by } = request;
     let now = real_now();
     if name.trim().is_empty() || name.chars().count() > MAX_NAME_CHARS || name.chars().any(char::is_control) {
         return Err(TokenError::Name);
@@ -184,6 +202,9 @@ pub(super) fn create_with_secret(
     if expires_at.is_some_and(|at| at <= now) {
         return Err(TokenError::Expired);
     }
+    definitions.sort_unstable();
+    definitions.dedup();
+    check_definitions(&definitions, &scopes)?;
     if list(store)?.len() >= max_tokens {
         return Err(TokenError::TooMany(max_tokens));
     }
@@ -192,6 +213,7 @@ pub(super) fn create_with_secret(
         name,
         hash: secret.hash_text(),
         scopes,
+        definitions,
         created_at: now,
         expires_at,
         last_used: None,
@@ -201,6 +223,21 @@ pub(super) fn create_with_secret(
     match store.change_records(vec![change])? {
         true => Ok(token),
         false => Err(TokenError::Busy),
+    }
+}
+
+/// Checks the definitions of a new token, none of which means all. The other scopes are about more than runs.
+fn check_definitions(definitions: &[String], scopes: &[TokenScope]) -> Result<(), TokenError> {
+    if definitions.len() > MAX_DEFINITIONS {
+        return Err(TokenError::Definitions);
+    }
+    if let Some(wrong) = definitions.iter().find(|name| !is_definition_name(name)) {
+        return Err(TokenError::Definition(wrong.escape_debug().to_string()));
+    }
+    let for_all = |scope: &&TokenScope| matches!(scope, TokenScope::Work | TokenScope::Admin);
+    match scopes.iter().find(for_all).filter(|_| !definitions.is_empty()) {
+        Some(scope) => Err(TokenError::ScopeForAll(*scope)),
+        None => Ok(()),
     }
 }
 

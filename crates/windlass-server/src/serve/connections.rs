@@ -24,11 +24,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Sleep;
 use tower::ServiceExt;
 use tracing::warn;
+use windlass_core::ServerLimits;
 
 use super::connection_table::{ConnectionLimit, ConnectionSlot, ConnectionTable};
+use super::line_endings::StrictLines;
+use super::tls::{self, TlsIdentity};
 use super::{fd_limit, router};
 use crate::auth::Peer;
 use crate::problem::codes;
+use crate::proxies::OverTls;
 use crate::{ApiProblem, App};
 
 /// Lower bound of the maximum buffer size: twice the default maximum size of a request head.
@@ -55,13 +59,14 @@ pub(crate) struct Connections {
     routes: Router,
     table: Arc<ConnectionTable>,
     listener: TcpListener,
+    tls: Option<Arc<TlsIdentity>>,
 }
 
 impl Connections {
-    pub(crate) fn new(app: App, listener: TcpListener) -> Connections {
+    pub(crate) fn new(app: App, listener: TcpListener, tls: Option<Arc<TlsIdentity>>) -> Connections {
         let table =
             Arc::new(ConnectionTable::new(fd_limit::max_connections(app.options.max_connections), &app.options));
-        Connections { routes: router(app.clone()), app, table, listener }
+        Connections { routes: router(app.clone()), app, table, listener, tls }
     }
 
     /// Accepts connections until `stopped` completes, then lets them end while `last` runs. Requests in progress are
@@ -112,37 +117,44 @@ impl Connections {
             Ok(seat) => Arc::new(seat),
             Err(full) => {
                 self.app.metrics.connection_refused();
-                // Best effort: only what the kernel accepts immediately is sent.
-                let _ = stream.try_write(&refusal(full));
+                if self.tls.is_none() {
+                    // Best effort: only what the kernel accepts immediately is sent.
+                    let _ = stream.try_write(&limit_refusal(full));
+                }
                 return;
             }
         };
         let limits = &self.app.options.limits;
         let (stall_timeout, head_timeout) = (limits.max_client_stall_time.to_std(), limits.max_head_time.to_std());
         tune(&stream, stall_timeout);
-        let (routes, request_slot) = (self.routes.clone(), slot.clone());
-        let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let in_flight = InFlightRequest::new(&request_slot);
-            let mut request: Request = request.map(Body::new);
-            request.extensions_mut().insert(Peer(peer));
-            let answer = routes.clone().oneshot(request);
-            async move { answer.await.map(|answer| answer.map(|body| TrackedBody { body, _in_flight: in_flight })) }
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .keep_alive(keep_alive)
-            .header_read_timeout(head_timeout)
-            .max_headers(limits.max_headers)
-            .max_header_size(limits.max_head_bytes)
-            .max_buf_size(MAX_BUFFER_BYTES.max(limits.max_head_bytes.saturating_mul(2)))
-            .serve_connection(TokioIo::new(StallTimeoutStream::new(stream, slot.clone(), stall_timeout)), service);
-        let watched = graceful.watch(connection);
+        let (routes, http, watcher) = (self.routes.clone(), http_builder(limits, keep_alive), graceful.watcher());
+        let (acceptor, mut draining) = (self.tls.as_ref().map(|tls| tls.acceptor()), self.app.draining());
+        let connection_slot = slot.clone();
+        let served = async move {
+            let wrap = |stream| StallTimeoutStream::new(stream, connection_slot.clone(), stall_timeout);
+            let accepted = tokio::select! {
+                accepted = tls::accept(acceptor, stream, plain_http_refusal, wrap) => accepted,
+                // A shutdown does not wait for a handshake.
+                _ = draining.wait_for(|draining| *draining && keep_alive) => return,
+            };
+            let Ok(stream) = accepted else { return };
+            let over_tls = OverTls(stream.is_tls());
+            let service = service_fn(move |request: hyper::Request<Incoming>| {
+                let in_flight = InFlightRequest::new(&connection_slot);
+                let mut request: Request = request.map(Body::new);
+                request.extensions_mut().insert(Peer(peer));
+                request.extensions_mut().insert(over_tls);
+                let answer = routes.clone().oneshot(request);
+                async move { answer.await.map(|answer| answer.map(|body| TrackedBody { body, _in_flight: in_flight })) }
+            });
+            // The peer that breaks the connection needs no notice.
+            let _ = watcher.watch(http.serve_connection(TokioIo::new(StrictLines::new(stream)), service)).await;
+        };
         let metrics = self.app.metrics.clone();
         metrics.connection_opened();
         tokio::spawn(async move {
             tokio::select! {
-                // The peer broke the connection and needs no notice.
-                _ = watched => {}
+                () = served => {}
                 () = slot.evicted() => {}
                 // A connection that sends nothing at first is closed earlier.
                 () = silent_for(&slot, head_timeout / 2) => {}
@@ -150,6 +162,17 @@ impl Connections {
             metrics.connection_closed();
         });
     }
+}
+
+fn http_builder(limits: &ServerLimits, keep_alive: bool) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .keep_alive(keep_alive)
+        .header_read_timeout(limits.max_head_time.to_std())
+        .max_headers(limits.max_headers)
+        .max_header_size(limits.max_head_bytes)
+        .max_buf_size(MAX_BUFFER_BYTES.max(limits.max_head_bytes.saturating_mul(2)));
+    http
 }
 
 /// Sends small responses immediately, and buffers large ones here instead of in the kernel. An error only costs
@@ -174,7 +197,7 @@ async fn silent_for(slot: &ConnectionSlot, timeout: Duration) {
 }
 
 /// The response to a connection above the limit, sent before the client sends anything.
-fn refusal(full: ConnectionLimit) -> Vec<u8> {
+fn limit_refusal(full: ConnectionLimit) -> Vec<u8> {
     let (status, code, detail, setting) = match full {
         ConnectionLimit::Total => {
             let detail = "the connection limit is reached";
@@ -185,15 +208,26 @@ fn refusal(full: ConnectionLimit) -> Vec<u8> {
             (StatusCode::TOO_MANY_REQUESTS, codes::RATE, detail, "server.max_connections_per_address")
         }
     };
-    let problem = ApiProblem::new(status, code, detail).hint(format!(
+    let hint = format!(
         "close connections or retry later; all of them are busy. The operator can raise `{setting}` in windlass.toml"
-    ));
-    let body = serde_json::to_string(&problem).unwrap_or_default();
-    let (title, bytes) = (&problem.title, body.len());
+    );
+    raw_refusal(&ApiProblem::new(status, code, detail).hint(hint).retry_after(RETRY_AFTER_S))
+}
+
+/// The response to plain HTTP at a listener that accepts only TLS.
+fn plain_http_refusal() -> Vec<u8> {
+    let problem = ApiProblem::bad_request("this server accepts only TLS connections");
+    raw_refusal(&problem.hint("use https:// in its address"))
+}
+
+/// A response that is sent before any request is parsed.
+fn raw_refusal(problem: &ApiProblem) -> Vec<u8> {
+    let body = serde_json::to_string(problem).unwrap_or_default();
+    let retry_after = problem.retry_after.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
+    let (status, title, bytes) = (problem.status, &problem.title, body.len());
     format!(
-        "HTTP/1.1 {} {title}\r\ncontent-type: application/problem+json\r\ncontent-length: {bytes}\r\n\
-         retry-after: {RETRY_AFTER_S}\r\nconnection: close\r\n\r\n{body}",
-        status.as_u16()
+        "HTTP/1.1 {status} {title}\r\ncontent-type: application/problem+json\r\ncontent-length: {bytes}\r\n\
+         {retry_after}connection: close\r\n\r\n{body}"
     )
     .into_bytes()
 }
@@ -246,7 +280,7 @@ fn is_connection_error(error: &io::Error) -> bool {
 }
 
 /// A stream whose peer must read from time to time.
-struct StallTimeoutStream {
+pub(super) struct StallTimeoutStream {
     stream: TcpStream,
     slot: Arc<ConnectionSlot>,
     /// A peer that reads nothing for this long counts as gone. A client of an event stream reconnects and resumes.

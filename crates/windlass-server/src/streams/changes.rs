@@ -13,6 +13,7 @@ use windlass_store::{RunFilter, RunRow, RunStatus, StoreError};
 
 use super::ByteSource;
 use crate::api::models::RunSummary;
+use crate::auth::TokenIdentity;
 use crate::{ApiProblem, App};
 
 /// Time for which changes are collected, so that a run which changes often is published once.
@@ -32,11 +33,25 @@ const RESYNC: &[u8] = b"event: resync\ndata: {}\n\n";
 
 /// The change feed. All readers share one watcher task.
 #[derive(Default)]
-pub(crate) struct RunChangeFeed(Mutex<Option<broadcast::Sender<Bytes>>>);
+pub(crate) struct RunChangeFeed(Mutex<Option<broadcast::Sender<RunUpdate>>>);
+
+/// A message to the readers.
+#[derive(Clone)]
+struct RunUpdate {
+    /// The definition of the run that it is about, if it is about one.
+    definition: Option<Arc<str>>,
+    bytes: Bytes,
+}
+
+impl RunUpdate {
+    fn resync() -> RunUpdate {
+        RunUpdate { definition: None, bytes: Bytes::from_static(RESYNC) }
+    }
+}
 
 impl RunChangeFeed {
     /// Adds a reader. The watcher starts with the first reader and stops with the last.
-    pub(crate) fn subscribe(&self, app: &App) -> RunChangeReader {
+    pub(crate) fn subscribe(&self, app: &App, identity: Arc<TokenIdentity>) -> RunChangeReader {
         let mut shared_sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let running = shared_sender.as_ref().filter(|sender| sender.receiver_count() > 0);
         let updates = match running {
@@ -49,35 +64,44 @@ impl RunChangeFeed {
                 updates
             }
         };
-        RunChangeReader { updates, heartbeat: app.options.heartbeat }
+        RunChangeReader { updates, identity, heartbeat: app.options.heartbeat }
     }
 }
 
 impl RunChangeFeed {
     /// Publishes the removal of a run.
-    pub(crate) fn publish_removal(&self, run: &str) {
+    pub(crate) fn publish_removal(&self, run: &str, definition: &str) {
         let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = sender.as_ref() {
             let data = serde_json::json!({ "run": run });
             // Readers may have disconnected.
-            let _ = sender.send(Bytes::from(format!("event: removed\ndata: {data}\n\n")));
+            let bytes = Bytes::from(format!("event: removed\ndata: {data}\n\n"));
+            let _ = sender.send(RunUpdate { definition: Some(definition.into()), bytes });
         }
     }
 }
 
 pub(crate) struct RunChangeReader {
-    updates: broadcast::Receiver<Bytes>,
+    updates: broadcast::Receiver<RunUpdate>,
+    /// The reader, who sees only runs of the definitions that the token is for.
+    identity: Arc<TokenIdentity>,
     heartbeat: Duration,
 }
 
 impl ByteSource for RunChangeReader {
     async fn next(&mut self) -> Option<Bytes> {
-        match tokio::time::timeout(self.heartbeat, self.updates.recv()).await {
-            Err(_) => Some(Bytes::from_static(b": heartbeat\n\n")),
-            Ok(Ok(bytes)) => Some(bytes),
-            Ok(Err(RecvError::Lagged(_))) => Some(Bytes::from_static(RESYNC)),
-            Ok(Err(RecvError::Closed)) => None,
-        }
+        let visible = async {
+            loop {
+                match self.updates.recv().await {
+                    Ok(RunUpdate { definition: Some(name), .. }) if !self.identity.is_for(&name) => {}
+                    Ok(update) => return Some(update.bytes),
+                    Err(RecvError::Lagged(_)) => return Some(Bytes::from_static(RESYNC)),
+                    Err(RecvError::Closed) => return None,
+                }
+            }
+        };
+        let updated = tokio::time::timeout(self.heartbeat, visible).await;
+        updated.unwrap_or_else(|_| Some(Bytes::from_static(b": heartbeat\n\n")))
     }
 }
 
@@ -113,7 +137,7 @@ impl PublishedRuns {
     }
 }
 
-async fn watch(app: App, mut changes: broadcast::Receiver<RunChange>, sender: broadcast::Sender<Bytes>) {
+async fn watch(app: App, mut changes: broadcast::Receiver<RunChange>, sender: broadcast::Sender<RunUpdate>) {
     let mut published = match poll_store(&app, &PublishedRuns::default()).await {
         Ok(Some((rows, mark))) => PublishedRuns::new(&rows, mark),
         Ok(None) | Err(_) => PublishedRuns::default(),
@@ -121,10 +145,10 @@ async fn watch(app: App, mut changes: broadcast::Receiver<RunChange>, sender: br
     while sender.receiver_count() > 0 {
         let gathered = collect_changes(&mut changes).await;
         let updates = match gathered {
-            ChangeSet::TooMany => vec![Bytes::from_static(RESYNC)],
+            ChangeSet::TooMany => vec![RunUpdate::resync()],
             // After a read error the change would never be published, so readers must reload.
             ChangeSet::Runs(runs) => {
-                updates_for(&app, runs, &mut published).await.unwrap_or_else(|_| vec![Bytes::from_static(RESYNC)])
+                updates_for(&app, runs, &mut published).await.unwrap_or_else(|_| vec![RunUpdate::resync()])
             }
             ChangeSet::Nothing => match poll_store(&app, &published).await {
                 Ok(Some((rows, mark))) => {
@@ -137,7 +161,7 @@ async fn watch(app: App, mut changes: broadcast::Receiver<RunChange>, sender: br
             ChangeSet::Closed => return,
         };
         // Readers may have disconnected.
-        updates.into_iter().for_each(|bytes| drop(sender.send(bytes)));
+        updates.into_iter().for_each(|update| drop(sender.send(update)));
     }
 }
 
@@ -172,7 +196,7 @@ async fn updates_for(
     app: &App,
     runs: BTreeSet<Arc<str>>,
     published: &mut PublishedRuns,
-) -> Result<Vec<Bytes>, ApiProblem> {
+) -> Result<Vec<RunUpdate>, ApiProblem> {
     let rows = app
         .read_store(move |app| {
             let mut rows = Vec::with_capacity(runs.len());
@@ -196,9 +220,10 @@ fn with_statuses(app: &App, rows: Vec<RunRow>) -> Result<Vec<ListedRun>, StoreEr
     rows.into_iter().map(listed).collect()
 }
 
-fn encode(app: &App, (row, status): &ListedRun) -> Bytes {
+fn encode(app: &App, (row, status): &ListedRun) -> RunUpdate {
     let summary = serde_json::to_string(&RunSummary::from_row(app, row, *status)).unwrap_or_default();
-    Bytes::from(format!("event: run\ndata: {summary}\n\n"))
+    let bytes = Bytes::from(format!("event: run\ndata: {summary}\n\n"));
+    RunUpdate { definition: Some(row.definition.as_str().into()), bytes }
 }
 
 /// Returns the newest runs and the current mark if the store has changed since the published mark, or if the owner of
@@ -220,7 +245,7 @@ async fn poll_store(app: &App, published: &PublishedRuns) -> Result<Option<(Vec<
     .await
 }
 
-fn differences(app: &App, rows: &[ListedRun], published: &PublishedRuns) -> Vec<Bytes> {
+fn differences(app: &App, rows: &[ListedRun], published: &PublishedRuns) -> Vec<RunUpdate> {
     let changed = rows.iter().rev().filter(|(row, status)| published.statuses.get(&row.run) != Some(status));
     changed.map(|listed| encode(app, listed)).collect()
 }

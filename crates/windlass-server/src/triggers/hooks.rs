@@ -143,7 +143,7 @@ impl FromRequest<App> for Signed {
         }
         let identity = caller.map(|caller| caller.identity);
         // Checked before the body is read, so that an unauthenticated sender need not send it.
-        let is_open = settings.insecure || may_run(identity.as_deref());
+        let is_open = settings.insecure || may_run(identity.as_deref(), &definition.name);
         if settings.secret.is_none() && !is_open {
             return Err(refused(no_secret_problem(&definition.name, &trigger.name)));
         }
@@ -206,8 +206,8 @@ fn limited_address(parts: &Parts) -> Option<[u8; 8]> {
     (!peer.is_loopback()).then(|| address_block(peer))
 }
 
-fn may_run(identity: Option<&TokenIdentity>) -> bool {
-    identity.is_some_and(|who| who.may(TokenScope::Run))
+fn may_run(identity: Option<&TokenIdentity>, definition: &str) -> bool {
+    identity.is_some_and(|who| who.may(TokenScope::Run) && who.is_for(definition))
 }
 
 fn verify_signature(
@@ -306,6 +306,7 @@ fn is_zero(count: &usize) -> bool {
         (status = 202, body = DeliveryResponse, description = "the started runs; none if a condition does not hold"),
         (status = 401, body = ApiProblem, description = "the signature is missing or invalid"),
         (status = 405, body = ApiProblem, description = "the trigger is called with another method"),
+        (status = 409, body = ApiProblem, description = "the delivery id was used before, with another body"),
         (status = 422, body = ApiProblem, description = "the trigger does not accept this data"),
         (status = 429, body = ApiProblem, description = "the concurrency limit is reached and the queue is full")
     )
@@ -334,6 +335,7 @@ pub(crate) async fn deliver(signed: Signed) -> Result<Response, ApiProblem> {
         (status = 401, body = ApiProblem, description = "the signature is missing or invalid"),
         (status = 404, body = ApiProblem, description = "the path does not match the trigger"),
         (status = 405, body = ApiProblem, description = "the trigger is called with another method"),
+        (status = 409, body = ApiProblem, description = "the delivery id was used before, with another body"),
         (status = 422, body = ApiProblem, description = "the trigger does not accept this data"),
         (status = 429, body = ApiProblem, description = "the concurrency limit is reached and the queue is full")
     )
@@ -342,14 +344,10 @@ pub(crate) async fn deliver_below(signed: Signed) -> Result<Response, ApiProblem
     deliver(signed).await
 }
 
-/// The outcome of a delivery.
-enum DeliveryOutcome {
-    /// The delivery was already made, to the version that was current at that time.
-    Repeated(String),
-    Runs {
-        triggered: DeliveryRuns,
-        waiting: usize,
-    },
+/// The runs of a delivery, with the number of those that wait.
+struct CreatedRuns {
+    triggered: DeliveryRuns,
+    waiting: usize,
 }
 
 impl Signed {
@@ -360,19 +358,9 @@ impl Signed {
             let own = delivery.clone();
             async move { own.create_runs().await }
         });
-        let made = create_task
+        let CreatedRuns { triggered, waiting } = create_task
             .await
             .unwrap_or_else(|_| Err(ApiProblem::defect("internal error: the handler of a delivery panicked")))?;
-        let (triggered, waiting) = match made {
-            DeliveryOutcome::Runs { triggered, waiting } => (triggered, waiting),
-            DeliveryOutcome::Repeated(run) => {
-                return Ok(accepted(DeliveryResponse {
-                    runs: vec![run],
-                    repeated: true,
-                    ..DeliveryResponse::default()
-                }));
-            }
-        };
         if let [run] = triggered.runs.as_slice()
             && may_reply(&delivery.program.plan)
             && let Some(answer) = delivery.reply(run).await?
@@ -389,7 +377,7 @@ impl Signed {
         }))
     }
 
-    async fn create_runs(&self) -> Result<DeliveryOutcome, ApiProblem> {
+    async fn create_runs(&self) -> Result<CreatedRuns, ApiProblem> {
         let input = content(&self.headers, &self.body)?;
         let prefix = delivery_prefix(&self.definition.name, &self.trigger.name);
         let tag = self.id.as_ref().map(|id| blake3::hash(id.as_bytes()).to_hex()[..ID_HASH_CHARS].to_owned());
@@ -416,15 +404,10 @@ impl Signed {
             Ok(triggered) => triggered,
             Err(error) => {
                 ticket.finish_unknown().await?;
-                let Some(run) = existing_run(&error) else {
-                    let problem = refusal(error);
-                    // The message may contain delivered data, so only the code is logged.
-                    self.log(TriggerLogOutcome::Failed { reason: problem.code.to_string() });
-                    return Err(problem);
-                };
-                self.app.metrics.record_delivery("repeated");
-                self.log(TriggerLogOutcome::Repeated { run: run.to_owned() });
-                return Ok(DeliveryOutcome::Repeated(run.to_owned()));
+                let problem = refusal(error);
+                // The message may contain delivered data, so only the code is logged.
+                self.log(TriggerLogOutcome::Failed { reason: problem.code.to_string() });
+                return Err(problem);
             }
         };
         let waiting = ticket.finish(&triggered.runs).await?;
@@ -436,7 +419,7 @@ impl Signed {
             Some(_) => TriggerLogOutcome::Fired { runs, waiting },
             None => TriggerLogOutcome::Skipped { reason: "its conditions do not hold".to_owned() },
         });
-        Ok(DeliveryOutcome::Runs { triggered, waiting })
+        Ok(CreatedRuns { triggered, waiting })
     }
 
     fn log(&self, what: TriggerLogOutcome) {
@@ -516,6 +499,16 @@ fn content(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiProblem> {
 }
 
 fn refusal(error: RuntimeError) -> ApiProblem {
+    // The name of a delivery is bound to its data, so the run that exists belongs to other data.
+    let other_data = existing_run(&error).map(|run| {
+        let detail = "a delivery with this id was made before, with other data; nothing was started";
+        format!("{detail}: the run `{run}` has the data of that delivery")
+    });
+    if let Some(detail) = other_data {
+        let mut problem = ApiProblem::conflict(detail);
+        problem.cause = Some(error.code());
+        return problem.hint("send new data under a new delivery id; repeat a delivery with the same body");
+    }
     match error {
         RuntimeError::Delivery(error) => {
             let detail = format!("the delivery is invalid: {}", error.message);

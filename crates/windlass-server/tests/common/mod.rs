@@ -19,14 +19,14 @@ use windlass_core::{ErrorInfo, Limits, TaskOutcome};
 use windlass_dialect::DialectRegistry;
 use windlass_expr::wdl;
 use windlass_loom::{ActivityTarget, LoomActivity};
-use windlass_runtime::{EngineOptions, RuntimeEngine, Tools};
-use windlass_server::auth::TokenIndex;
+use windlass_runtime::{EngineOptions, RuntimeEngine, Tools, real_now};
+use windlass_server::auth::{TokenIndex, tokens};
 use windlass_server::catalog::Definitions;
 use windlass_server::views::ReaderViews;
 use windlass_server::{
     App, AppParts, CompiledDraft, DefinitionCatalog, DefinitionCompiler, DefinitionDraft, ServerOptions, router,
 };
-use windlass_store::{MemoryStore, Store};
+use windlass_store::{MemoryStore, RecordChange, Store};
 use windlass_syntax::{Diagnostic, DiagnosticReport, Diagnostics, SourceText};
 use windlass_value::{Value, parse_json};
 
@@ -166,7 +166,19 @@ impl World {
 
     /// Creates a server that adopts the runs of a previous server, as `windlass serve` does.
     pub(crate) fn adopting(store: Arc<dyn Store>) -> World {
-        World::build(store, ServerOptions::default(), Limits::default(), long_grace(), true)
+        World::build(store, ServerOptions::default(), Limits::default(), long_grace(), true, first_token())
+    }
+
+    /// Creates a server whose tokens are those of the store, besides the one of the other servers.
+    pub(crate) fn with_stored_tokens(store: Arc<dyn Store>) -> World {
+        let record = json!({
+            "id": "tk_test", "name": "first", "hash": blake3::hash(TOKEN.as_bytes()).to_hex().as_str(),
+            "scopes": ["admin"], "created_at": "2026-01-01T00:00:00Z",
+        });
+        let change = RecordChange::put(tokens::KIND, "tk_test", record.to_string().into_bytes(), real_now());
+        assert!(store.change_records(vec![change]).expect("written"));
+        let keys = TokenIndex::open(store.clone()).expect("the tokens");
+        World::build(store, ServerOptions::default(), Limits::default(), long_grace(), false, keys)
     }
 
     pub(crate) fn with_limits(store: Arc<dyn Store>, options: ServerOptions, limits: Limits) -> World {
@@ -179,10 +191,17 @@ impl World {
         limits: Limits,
         views: ReaderViews,
     ) -> World {
-        World::build(store, options, limits, views, false)
+        World::build(store, options, limits, views, false, first_token())
     }
 
-    fn build(store: Arc<dyn Store>, options: ServerOptions, limits: Limits, views: ReaderViews, adopt: bool) -> World {
+    fn build(
+        store: Arc<dyn Store>,
+        options: ServerOptions,
+        limits: Limits,
+        views: ReaderViews,
+        adopt: bool,
+        keys: TokenIndex,
+    ) -> World {
         windlass_testing::log::install();
         let (gates, outside) = (watch::Sender::new(BTreeSet::new()), ExternalServer::default());
         let engine_options = EngineOptions {
@@ -203,7 +222,7 @@ impl World {
             limits,
             options,
             compiler: Arc::new(LoomCompiler),
-            keys: TokenIndex::with_token(Some(TOKEN.to_owned())),
+            keys,
             credentials: Default::default(),
             audit: Default::default(),
             dispatcher: Default::default(),
@@ -285,6 +304,10 @@ impl World {
 }
 
 /// Returns views in which a drawing waits long for events to be read, for busy machines.
+fn first_token() -> TokenIndex {
+    TokenIndex::with_token(Some(TOKEN.to_owned()))
+}
+
 fn long_grace() -> ReaderViews {
     let mut views = ReaderViews::default();
     views.painters.read_timeout = HANG;

@@ -34,7 +34,7 @@ fn entry(status: u16) -> AuditEntry {
 
 #[track_caller]
 fn assert_intact(directory: &Path, lines: u64) {
-    let checked = verify(directory).unwrap();
+    let checked = verify(directory, None).unwrap();
     assert_eq!((checked.lines, checked.findings), (lines, Vec::new()));
 }
 
@@ -161,11 +161,16 @@ async fn pages_lead_through_all_files() {
     // The oldest file may be archived elsewhere; the rest is still a chain.
     let mut oldest: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     oldest.sort();
+    let moved = line_numbers(&fs::read_to_string(&oldest[0]).unwrap());
     fs::remove_file(&oldest[0]).unwrap();
-    assert_eq!(verify(directory.path()).unwrap().findings, Vec::<String>::new());
+    let (last, next) = (moved.last().unwrap(), moved.last().unwrap() + 1);
+    assert_eq!(verify(directory.path(), Some(next)).unwrap().findings, Vec::<String>::new());
+    let findings = verify(directory.path(), None).unwrap().findings;
+    let is_named = findings[0].contains(&format!("lines 1 to {last} are missing at its beginning"));
+    assert!(findings.len() == 1 && is_named && findings[0].contains(&format!("--audit-from {next}")), "{findings:?}");
     // But not one from the middle.
     fs::remove_file(&oldest[2]).unwrap();
-    let findings = verify(directory.path()).unwrap().findings;
+    let findings = verify(directory.path(), Some(next)).unwrap().findings;
     assert!(findings.len() == 1 && findings[0].contains("is missing"), "{findings:?}");
     // The log continues at its end.
     drop(AuditLog::open(directory.path()).unwrap());
@@ -236,26 +241,104 @@ async fn any_change_breaks_the_chain() {
     ];
     for (what, text, at) in cases {
         fs::write(&path, text).unwrap();
-        let findings = verify(directory.path()).unwrap().findings;
+        let findings = verify(directory.path(), None).unwrap().findings;
         assert!(findings.iter().any(|one| one.contains(&format!("at line {at} "))), "{what}: {findings:?}");
     }
     fs::write(&path, &whole).unwrap();
     assert_intact(directory.path(), 9);
 }
 
+fn line_numbers(text: &str) -> Vec<u64> {
+    text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["n"].as_u64().unwrap()).collect()
+}
+
+/// Lines that are removed at either end are noticed, also after a server has continued the log.
+#[tokio::test]
+async fn removed_lines_at_the_beginning_and_the_end_are_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(directory.path()).unwrap();
+    for status in 0..8 {
+        log.write(&entry(200 + status)).await;
+    }
+    drop(log);
+    assert_intact(directory.path(), 9);
+    let path = directory.path().join("audit.log");
+    let whole = fs::read_to_string(&path).unwrap();
+    let (lines, end) = (whole.lines().collect::<Vec<_>>(), fs::read(directory.path().join("audit.end")).unwrap());
+    let finding = |part: &str| {
+        let findings = verify(directory.path(), None).unwrap().findings;
+        assert!(findings.iter().any(|one| one.contains(part)), "{part}: {findings:?}");
+    };
+    for kept in 0..9 {
+        fs::write(&path, lines[..kept].iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+        finding(&format!("lines {} to 9 are missing at its end", kept + 1));
+    }
+    fs::write(&path, lines[3..].join("\n") + "\n").unwrap();
+    finding("lines 1 to 3 are missing at its beginning");
+    // The next server continues behind the gap, and says so in the log.
+    fs::write(&path, lines[..6].join("\n") + "\n").unwrap();
+    drop(AuditLog::open(directory.path()).unwrap());
+    let last = serde_json::from_str::<Value>(fs::read_to_string(&path).unwrap().lines().last().unwrap()).unwrap();
+    assert_eq!((&last["n"], &last["event"], &last["removed_lines"]), (&json!(10), &json!("start"), &json!(3)));
+    finding("line 7 is missing, 10 follows");
+    // A removed or changed record of the end is noticed as well.
+    fs::write(&path, &whole).unwrap();
+    for bytes in [None, Some(b"9 x y".to_vec()), Some(end.iter().map(|byte| byte ^ 1).collect())] {
+        let record = directory.path().join("audit.end");
+        fs::remove_file(&record).unwrap();
+        if let Some(bytes) = bytes {
+            fs::write(&record, bytes).unwrap();
+        } else {
+            finding("audit.end, is missing or was changed");
+            drop(AuditLog::open(directory.path()).unwrap());
+            assert!(fs::read_to_string(&path).unwrap().contains("\"end_unknown\":true"));
+            fs::write(&path, &whole).unwrap();
+            continue;
+        }
+        finding("audit.end, is missing or was changed");
+    }
+    fs::write(directory.path().join("audit.end"), end).unwrap();
+    assert_intact(directory.path(), 9);
+}
+
+/// A chain that was computed anew without the key of the store does not fit.
+#[tokio::test]
+async fn a_log_of_another_key_is_found() {
+    let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for place in [&directory, &other] {
+        AuditLog::open(place.path()).unwrap().write(&entry(200)).await;
+    }
+    assert_ne!(
+        fs::read(directory.path().join("audit.key")).unwrap(),
+        fs::read(other.path().join("audit.key")).unwrap()
+    );
+    fs::copy(other.path().join("audit.log"), directory.path().join("audit.log")).unwrap();
+    let findings = verify(directory.path(), None).unwrap().findings;
+    assert!(findings[0].contains("at line 1 ") && findings[0].contains("without the key"), "{findings:?}");
+    fs::remove_file(directory.path().join("audit.key")).unwrap();
+    assert!(verify(directory.path(), None).unwrap().findings[0].contains("its key, audit.key, is missing"));
+    let Err(error) = AuditLog::open(directory.path()) else { panic!("it continues without the key") };
+    assert!(error.to_string().contains("audit.key: it is missing"), "{error}");
+}
+
 /// A crash leaves a torn entry: wherever it ends, the log continues.
 #[tokio::test]
 async fn the_log_continues_after_a_crash_at_any_byte() {
     let directory = tempfile::tempdir().unwrap();
+    let (path, end) = (directory.path().join("audit.log"), directory.path().join("audit.end"));
     let log = AuditLog::open(directory.path()).unwrap();
-    log.write(&entry(200)).await;
-    log.write(&entry(201)).await;
+    // The record of the end after each line: a line that a crash has cut is not in it yet.
+    let mut ends = vec![Vec::new(), fs::read(&end).unwrap()];
+    for status in [200, 201] {
+        log.write(&entry(status)).await;
+        ends.push(fs::read(&end).unwrap());
+    }
     drop(log);
-    let path = directory.path().join("audit.log");
     let whole = fs::read(&path).unwrap();
     for cut in 0..=whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
         let complete = whole[..cut].iter().filter(|byte| **byte == b'\n').count() as u64;
+        fs::write(&end, &ends[complete as usize]).unwrap();
         assert_intact(directory.path(), complete);
         drop(AuditLog::open(directory.path()).unwrap());
         assert_intact(directory.path(), complete + 1);

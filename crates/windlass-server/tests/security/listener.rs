@@ -316,6 +316,47 @@ async fn malformed_requests_are_rejected() {
     running.stop().await.unwrap();
 }
 
+/// A bare line feed ends a line for some parsers and not for others. Nothing after it may be taken for a request.
+#[tokio::test]
+async fn bare_line_feeds_are_rejected() {
+    let (world, running) = running(loopback_options()).await;
+    let token = &world.first;
+    let post = format!(
+        "POST /api/v1/tokens HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\n"
+    );
+    let body = r#"{"name":"x","scopes":["read"]}"#;
+    let (chunked, size, length) = (format!("{post}transfer-encoding: chunked\r\n\r\n"), body.len(), body.len() + 1);
+    let table = [
+        ("in front of the request", "\nGET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned()),
+        ("after the request line", "GET /healthz HTTP/1.1\nhost: localhost\r\n\r\n".to_owned()),
+        ("after a header", "GET /healthz HTTP/1.1\r\nhost: localhost\nx: y\r\n\r\n".to_owned()),
+        ("after the headers", "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\n".to_owned()),
+        ("everywhere", "GET /healthz HTTP/1.1\nhost: localhost\n\n".to_owned()),
+        ("a hidden length", format!("{post}x: y\ncontent-length: {size}\r\n\r\n{body}")),
+        ("after the size of a chunk", format!("{chunked}{size:x}\n{body}\r\n0\r\n\r\n")),
+        ("in an extension of a chunk", format!("{chunked}{size:x};x\n\r\n{body}\r\n0\r\n\r\n")),
+        ("after a chunk", format!("{chunked}{size:x}\r\n{body}\n0\r\n\r\n")),
+        ("after the last chunk", format!("{chunked}{size:x}\r\n{body}\r\n0\n\r\n")),
+        ("in a trailer", format!("{chunked}{size:x}\r\n{body}\r\n0\r\nx: y\nz: 1\r\n\r\n")),
+        ("after the trailers", format!("{chunked}{size:x}\r\n{body}\r\n0\r\nx: y\r\n\n")),
+    ];
+    let next = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    for (what, sent) in table {
+        let answer = exchange(&running, &format!("{sent}{next}")).await;
+        let is_single = answer.matches("HTTP/1.").count() == 1;
+        assert!(answer.starts_with("HTTP/1.1 400") && is_single, "{what}: {answer}");
+    }
+    assert_eq!(world.get("/api/v1/tokens").await.json()["items"].as_array().map(Vec::len), Some(1), "nothing is made");
+    // In a body they are data, and the next request begins where the body ends.
+    let answer = exchange(&running, &format!("{post}content-length: {length}\r\n\r\n\n{body}{next}")).await;
+    assert!(answer.starts_with("HTTP/1.1 201") && answer.contains("HTTP/1.1 200"), "{answer}");
+    let packets = format!("{chunked}1\r\n\n\r\n{size:x}\r\n{body}\r\n0\r\n\r\n");
+    let answer = exchange(&running, &packets).await;
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    running.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn hostile_idempotency_keys_are_rejected() {
     let (world, running) = running(loopback_options()).await;

@@ -8,5 +8,6 @@ mod listener;
 mod middleware;
 mod routes;
 mod sessions;
+mod tls;
 mod tokens;
 mod world;

@@ -111,6 +111,7 @@ fn two_tokens_cannot_revoke_each_other() {
             let request = tokens::TokenRequest {
                 name: name.to_owned(),
                 scopes: vec![TokenScope::Admin],
+                definitions: Vec::new(),
                 expires_at: None,
                 created_by: None,
             };
@@ -157,6 +158,7 @@ async fn another_process_can_create_and_revoke_tokens() {
     let request = tokens::TokenRequest {
         name: "other".to_owned(),
         scopes: vec![TokenScope::Read],
+        definitions: Vec::new(),
         expires_at: None,
         created_by: None,
     };

@@ -103,8 +103,13 @@ impl World {
     }
 
     pub(crate) fn token(&self, scopes: &[TokenScope]) -> (ApiToken, String) {
-        let request =
-            TokenRequest { name: "trial".to_owned(), scopes: scopes.to_vec(), expires_at: None, created_by: None };
+        let request = TokenRequest {
+            name: "trial".to_owned(),
+            scopes: scopes.to_vec(),
+            definitions: Vec::new(),
+            expires_at: None,
+            created_by: None,
+        };
         let (token, secret) = tokens::create(&*self.store, request, usize::MAX).unwrap();
         (token, secret.reveal().to_owned())
     }

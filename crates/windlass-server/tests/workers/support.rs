@@ -136,8 +136,13 @@ impl Server {
 
     /// Creates a token with one scope.
     pub(crate) fn token(&self, scope: TokenScope) -> String {
-        let token_request =
-            TokenRequest { name: "one".to_owned(), scopes: vec![scope], expires_at: None, created_by: None };
+        let token_request = TokenRequest {
+            name: "one".to_owned(),
+            scopes: vec![scope],
+            definitions: Vec::new(),
+            expires_at: None,
+            created_by: None,
+        };
         let (_, secret) = tokens::create(&*self.store, token_request, usize::MAX).expect("made");
         secret.reveal().to_owned()
     }

@@ -14,11 +14,13 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use windlass_core::ErrorInfo;
 
+use super::HttpOptions;
 use super::connect::Connector;
 use super::failure;
 use super::request::HttpRequest;
+use crate::destinations::{CallHealth, Destinations};
 use crate::outbound::Outbound;
-use crate::tls;
+use crate::tls::AcceptedCertificates;
 
 /// Shorter than the keep-alive of common servers (five seconds and up), so that a request seldom uses a connection
 /// that its server is just closing.
@@ -31,6 +33,8 @@ type Body = Full<Bytes>;
 pub(super) struct HttpClient {
     outbound: Outbound,
     connect_timeout: Duration,
+    certificates: AcceptedCertificates,
+    destinations: Destinations,
     default_pools: ClientPools,
     /// Pools of calls with a non-default connection mode.
     other_pools: Mutex<BTreeMap<ConnectionMode, Arc<ClientPools>>>,
@@ -54,6 +58,7 @@ impl Default for ConnectionMode {
 struct ClientPools {
     mode: ConnectionMode,
     connect_timeout: Duration,
+    certificates: AcceptedCertificates,
     plain: Pool<Connector, Body>,
     /// Created on the first `https` call: reading the machine's root certificates takes milliseconds that a short run
     /// over plain HTTP need not spend.
@@ -61,13 +66,24 @@ struct ClientPools {
 }
 
 impl HttpClient {
-    pub(super) fn new(outbound: Outbound, connect: windlass_value::Duration) -> HttpClient {
-        let connect = connect.to_std();
-        let usual = ClientPools::new(&outbound, ConnectionMode::default(), connect);
-        HttpClient { outbound, connect_timeout: connect, default_pools: usual, other_pools: Mutex::default() }
+    pub(super) fn new(options: &HttpOptions) -> HttpClient {
+        let HttpOptions { outbound, destinations, certificates, connect_timeout, .. } = options.clone();
+        let connect_timeout = connect_timeout.to_std();
+        let default_pools = ClientPools::new(&outbound, ConnectionMode::default(), connect_timeout, &certificates);
+        let other_pools = Mutex::default();
+        HttpClient { outbound, connect_timeout, certificates, destinations, default_pools, other_pools }
     }
 
+    /// Sends a request, unless its destination is paused or has used up its retries.
     pub(super) async fn send(&self, request: &HttpRequest) -> Result<Response<Incoming>, ErrorInfo> {
+        let admitted = self.destinations.admit(&request.uri, request.attempt);
+        let admitted = admitted.map_err(|why| failure::not_sent(&request.method, &request.uri, why))?;
+        let sent = self.send_admitted(request).await;
+        admitted.record(health(&sent));
+        sent
+    }
+
+    async fn send_admitted(&self, request: &HttpRequest) -> Result<Response<Incoming>, ErrorInfo> {
         if request.mode == self.default_pools.mode {
             return self.default_pools.send(&self.outbound, request).await;
         }
@@ -80,19 +96,24 @@ impl HttpClient {
         if others.len() >= MAX_CONNECTION_MODES && !others.contains_key(&mode) {
             others.clear();
         }
-        others
-            .entry(mode)
-            .or_insert_with(|| Arc::new(ClientPools::new(&self.outbound, mode, self.connect_timeout)))
-            .clone()
+        let create = || Arc::new(ClientPools::new(&self.outbound, mode, self.connect_timeout, &self.certificates));
+        others.entry(mode).or_insert_with(create).clone()
     }
 }
 
 impl ClientPools {
-    fn new(outbound: &Outbound, mode: ConnectionMode, default_timeout: Duration) -> ClientPools {
+    fn new(
+        outbound: &Outbound,
+        mode: ConnectionMode,
+        default_timeout: Duration,
+        certificates: &AcceptedCertificates,
+    ) -> ClientPools {
         let connect = mode.connect_timeout.unwrap_or(default_timeout);
+        let verified = if mode.verify_certificate { certificates.clone() } else { AcceptedCertificates::Any };
         ClientPools {
             mode,
             connect_timeout: connect,
+            certificates: verified,
             plain: pool(Connector::new(outbound, connect)),
             secure: OnceLock::new(),
         }
@@ -103,11 +124,7 @@ impl ClientPools {
         let message = request.to_hyper();
         let pending = if uri.scheme_str() == Some("https") {
             let secure = self.secure.get_or_init(|| {
-                let config = if self.mode.verify_certificate {
-                    tls::verified_config(tls::root_certificates())
-                } else {
-                    tls::unverified_config()
-                };
+                let config = self.certificates.client_config();
                 config.map(|config| pool(over_tls(Connector::new(outbound, self.connect_timeout), config)))
             });
             secure.as_ref().map_err(|error| failure::connection(method, uri, error))?.request(message)
@@ -115,6 +132,17 @@ impl ClientPools {
             self.plain.request(message)
         };
         pending.await.map_err(|error| failure::connection(method, uri, &error))
+    }
+}
+
+/// Returns what a call says about its destination. Other statuses are answers of a service that works.
+fn health(sent: &Result<Response<Incoming>, ErrorInfo>) -> CallHealth {
+    match sent {
+        Ok(response) if matches!(response.status().as_u16(), 502..=504) => CallHealth::Failed,
+        Ok(_) => CallHealth::Healthy,
+        Err(error) if &*error.kind == "connection" => CallHealth::Failed,
+        // The address is not allowed, for example.
+        Err(_) => CallHealth::Unknown,
     }
 }
 

@@ -11,6 +11,7 @@ use windlass_value::Value;
 
 use super::request::HttpRequest;
 use super::uri::display_uri;
+use crate::destinations::NotSent;
 use crate::outbound::OutboundRefusal;
 
 /// Returns the error of a request that cannot be sent; `what` completes the code `BadRequest…`.
@@ -141,6 +142,11 @@ pub(super) fn connection(method: &Method, uri: &Uri, error: &(dyn Error + 'stati
         Some(hint) => info.hint(hint),
         None => info,
     }
+}
+
+/// Returns the error of a call that was not sent, which is that of a connection which could not be made.
+pub(super) fn not_sent(method: &Method, uri: &Uri, reason: NotSent) -> ErrorInfo {
+    ErrorInfo::new("connection", "connection", format!("{method} {}: {reason}", display_uri(uri))).hint(reason.hint())
 }
 
 fn hint_for(reason: &str) -> Option<&'static str> {

@@ -45,6 +45,8 @@ pub(super) struct HttpRequest {
     pub(super) follows_up: bool,
     /// True if the request polls for the result of an accepted request.
     pub(super) is_poll: bool,
+    /// The attempt of the task, counted from 1. A poll is no retry.
+    pub(super) attempt: u32,
     pub(super) mode: ConnectionMode,
     /// Headers from the settings, which are meant for one server whatever their names.
     pub(super) configured_headers: Vec<HeaderName>,
@@ -98,6 +100,7 @@ impl HttpRequest {
             same_origin_only: false,
             follows_up: poll::is_follow_up_enabled(input)?,
             is_poll: call.is_continuation,
+            attempt: if call.is_continuation { 1 } else { call.attempt },
             mode: ConnectionMode::default(),
             configured_headers: Vec::new(),
             redaction,
@@ -132,6 +135,7 @@ impl HttpRequest {
             same_origin_only: from.same_origin_only,
             follows_up: true,
             is_poll: call.is_continuation,
+            attempt: if call.is_continuation { 1 } else { call.attempt },
             mode: ConnectionMode::default(),
             configured_headers: configured,
             page_address: None,
@@ -160,6 +164,7 @@ impl HttpRequest {
             same_origin_only: false,
             follows_up: false,
             is_poll: false,
+            attempt: 1,
             mode: ConnectionMode::default(),
             configured_headers: Vec::new(),
             page_address: None,

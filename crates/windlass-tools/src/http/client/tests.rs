@@ -12,7 +12,6 @@ use windlass_value::Value;
 use super::super::request::RequestDefaults;
 use super::*;
 
-const CONNECT: windlass_value::Duration = windlass_value::Duration::from_secs(15);
 const CERTIFICATE: &[u8] = include_bytes!("../../../tests/tls/localhost.cert.der");
 const KEY: &[u8] = include_bytes!("../../../tests/tls/localhost.key.der");
 
@@ -22,6 +21,10 @@ fn acceptor() -> TlsAcceptor {
     let key = PrivateKeyDer::try_from(KEY.to_vec()).unwrap();
     let config = builder.with_no_client_auth().with_single_cert(vec![CERTIFICATE.to_vec().into()], key).unwrap();
     TlsAcceptor::from(Arc::new(config))
+}
+
+fn new_client(certificates: AcceptedCertificates) -> HttpClient {
+    HttpClient::new(&HttpOptions { outbound: Outbound::open(), certificates, ..HttpOptions::default() })
 }
 
 async fn serve(listener: TcpListener) {
@@ -46,7 +49,7 @@ async fn request() -> HttpRequest {
 
 #[tokio::test]
 async fn an_untrusted_certificate_is_rejected() {
-    let error = HttpClient::new(Outbound::open(), CONNECT).send(&request().await).await.unwrap_err();
+    let error = new_client(AcceptedCertificates::default()).send(&request().await).await.unwrap_err();
     assert_eq!((&*error.code, &*error.kind), ("connection", "connection"));
     assert!(error.message.contains("certificate"), "{}", error.message);
     assert!(error.hint.unwrap().contains("certificate"));
@@ -54,20 +57,16 @@ async fn an_untrusted_certificate_is_rejected() {
 
 #[tokio::test]
 async fn a_trusted_certificate_is_accepted() {
-    let mut roots = tls::root_certificates();
-    assert!(roots.len() > 50);
-    roots.add(CERTIFICATE.to_vec().into()).unwrap();
-    let client = HttpClient::new(Outbound::open(), CONNECT);
-    let secure =
-        pool(over_tls(Connector::new(&client.outbound, CONNECT.to_std()), tls::verified_config(roots).unwrap()));
-    assert!(client.default_pools.secure.set(Ok(secure)).is_ok());
+    assert!(crate::tls::root_certificates().len() > 50);
+    let certificates = AcceptedCertificates::TrustedAnd(vec![CERTIFICATE.to_vec().into()].into());
+    let client = new_client(certificates);
     let response = client.send(&request().await).await.unwrap();
     assert_eq!(response.status(), 204);
 }
 
 #[tokio::test]
 async fn any_certificate_is_accepted_if_the_call_disables_verification() {
-    let client = HttpClient::new(Outbound::open(), CONNECT);
+    let client = new_client(AcceptedCertificates::default());
     let mut request = request().await;
     request.mode.verify_certificate = false;
     assert_eq!(client.send(&request).await.unwrap().status(), 204);
