@@ -39,7 +39,7 @@ impl Shim {
         assert!(status.success(), "the shim does not compile: {status}");
         let root = folder.path().join("disk");
         fs::create_dir(&root).expect("a folder");
-        Shim { library, log: folder.path().join("log"), root, folder: folder }
+        Shim { library, log: folder.path().join("log"), root, folder }
     }
 
     /// The directory that is recorded. The store is in it.
