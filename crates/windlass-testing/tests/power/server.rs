@@ -21,6 +21,9 @@ pub(crate) const NAME: &str = "server";
 const CONNECTIONS: usize = 4;
 const RUNS_PER_CONNECTION: usize = 5;
 
+/// The statuses of runs that do not continue by themselves.
+const ENDED: [&str; 5] = ["succeeded", "failed", "cancelled", "timed_out", "quarantined"];
+
 const DEFINITIONS: [(&str, &str); 2] = [
     (
         "calls",
@@ -161,7 +164,7 @@ fn wait_for_ends(server: &ServerProcess) -> std::collections::BTreeMap<String, S
     let mut statuses = client.statuses();
     wait_until(|| {
         statuses = client.statuses();
-        statuses.values().all(|status| !["running", "waiting", "pending", "queued"].contains(&status.as_str()))
+        statuses.values().all(|status| ENDED.contains(&status.as_str()))
     });
     statuses
 }
