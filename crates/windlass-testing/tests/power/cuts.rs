@@ -11,7 +11,7 @@ use crate::disk::{Disk, Image, Omission};
 use crate::image;
 use crate::log::Record;
 use crate::loss::Loss;
-use crate::recording::{Recording, Shim};
+use crate::recording::{DATABASE, Recording, Shim};
 
 /// A workload, and the knowledge of how it must end.
 pub(crate) trait Scenario {
@@ -70,7 +70,7 @@ pub(crate) fn cut_often(shim: &Shim, scenario: &dyn Scenario, recording: &Record
     let cuts = sample(recording, 1..recording.records.len() + 1, count, &mut random);
     let check_cut = |tally: &mut Tally, recording: &Recording, cut: Cut, images: Images| {
         tally.add(shim, &images);
-        image::write(shim.root(), &images.left);
+        shim.restore(&images.left);
         if let Err(problem) = check(scenario, recording, cut.at) {
             let replay = save(scenario, recording, cut);
             let loss = Loss::random(cut.seed, cut.at as u64);
@@ -81,7 +81,7 @@ pub(crate) fn cut_often(shim: &Shim, scenario: &dyn Scenario, recording: &Record
         let left = images.left.clone();
         check_cut(&mut tally, recording, cut, images);
         if tally.cuts % CUTS_PER_SECOND_CUT == 0 {
-            image::write(shim.root(), &left);
+            shim.restore(&left);
             if let Some(recovery) = scenario.record_recovery(recording, cut.at) {
                 let second = sample(&recovery, 1..recovery.records.len() + 1, 1, &mut random);
                 for_each(&recovery, &second, None, |cut, images| {
@@ -115,7 +115,7 @@ pub(crate) fn find_violation(
 ) -> Option<(u64, String)> {
     let (mut tried, mut found) = (0, None);
     for_each(recording, cuts, Some(omission), |cut, images| {
-        image::write(shim.root(), &images.left);
+        shim.restore(&images.left);
         tried += 1;
         found = check(scenario, recording, cut.at).err();
         found.is_none()
@@ -157,8 +157,6 @@ fn for_each(
         }
     }
 }
-
-const DATABASE: &str = "windlass.db";
 
 /// Samples points of a range, in equal parts: in checkpoints if there are any, right before syncs, wherever something is
 /// not synced, and anywhere.
@@ -202,7 +200,7 @@ impl Tally {
 /// Returns the number of the newest row of the journal in a store. SQLite changes what it opens, so it opens a copy.
 fn commits(shim: &Shim, image: &Image) -> Option<i64> {
     let scratch = shim.scratch();
-    image::write(&scratch, image);
+    image::write(&scratch, image, None);
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
     let connection = rusqlite::Connection::open_with_flags(scratch.join("store").join(DATABASE), flags).ok()?;
     connection.query_row("SELECT coalesce(max(position), 0) FROM journal", [], |row| row.get(0)).ok()
@@ -224,7 +222,7 @@ fn save(scenario: &dyn Scenario, recording: &Recording, cut: Cut) -> String {
 pub(crate) fn check_again(shim: &Shim, scenario: &dyn Scenario, recording: &Recording, cut: Cut) -> Result<(), String> {
     let mut outcome = Ok(());
     for_each(recording, &[cut], None, |cut, images| {
-        image::write(shim.root(), &images.left);
+        shim.restore(&images.left);
         println!("{}", Loss::random(cut.seed, cut.at as u64));
         outcome = check(scenario, recording, cut.at);
         false

@@ -1,10 +1,9 @@
 //! Reads and writes the content of a directory.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-
-use std::io::Write;
 
 use crate::disk::Image;
 
@@ -27,13 +26,15 @@ fn read_into(root: &Path, below: &Path, image: &mut Image) {
     }
 }
 
-/// Replaces everything below a directory.
-pub(crate) fn write(root: &Path, image: &Image) {
+/// Replaces everything below a directory. A file of `kept` is used for the path of the same name, so that it stays the
+/// same file with another content.
+pub(crate) fn write(root: &Path, image: &Image, kept: Option<&Path>) {
     if root.exists() {
         fs::remove_dir_all(root).expect("it can be removed");
     }
     fs::create_dir_all(root).expect("it can be made");
     for (path, content) in image {
+        let kept = kept.map(|kept| kept.join(path.file_name().unwrap_or_default())).filter(|kept| kept.is_file());
         let path = root.join(path);
         match content {
             None => {
@@ -41,7 +42,11 @@ pub(crate) fn write(root: &Path, image: &Image) {
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("it is ours");
             }
             Some(bytes) => {
-                let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+                if let Some(kept) = kept {
+                    fs::rename(kept, &path).expect("it can be moved");
+                }
+                let mut options = fs::OpenOptions::new();
+                let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
                 file.and_then(|mut file| file.write_all(bytes)).expect("it can be written");
             }
         }

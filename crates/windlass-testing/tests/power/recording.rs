@@ -1,6 +1,8 @@
 //! Recordings of the real program: the shim is compiled once and preloaded.
 
+use std::cell::Cell;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,11 +11,16 @@ use crate::image;
 use crate::log::{Record, encode_outputs, parse};
 use crate::loss::Loss;
 
+/// The name of the database in a store.
+pub(crate) const DATABASE: &str = "windlass.db";
+
 /// The compiled shim, and the folder of everything that a scenario needs.
 pub(crate) struct Shim {
     library: PathBuf,
     log: PathBuf,
     root: PathBuf,
+    /// The number of the recorded database's file. A store may know it, and distrust a copy of itself.
+    database: Cell<Option<u64>>,
     folder: tempfile::TempDir,
 }
 
@@ -39,7 +46,7 @@ impl Shim {
         assert!(status.success(), "the shim does not compile: {status}");
         let root = folder.path().join("disk");
         fs::create_dir(&root).expect("a folder");
-        Shim { library, log: folder.path().join("log"), root, folder }
+        Shim { library, log: folder.path().join("log"), root, database: Cell::new(None), folder }
     }
 
     /// The directory that is recorded. The store is in it.
@@ -49,6 +56,20 @@ impl Shim {
 
     pub(crate) fn store(&self) -> PathBuf {
         self.root.join("store")
+    }
+
+    fn database_number(&self) -> Option<u64> {
+        fs::metadata(self.store().join(DATABASE)).ok().map(|found| found.ino())
+    }
+
+    /// Makes the disk what an image says. The database stays the same file, if it exists.
+    pub(crate) fn restore(&self, image: &Image) {
+        let kept = self.folder.path().join("kept");
+        fs::create_dir_all(&kept).expect("a folder");
+        if self.database.get().is_some() && self.database_number() == self.database.get() {
+            fs::rename(self.store().join(DATABASE), kept.join(DATABASE)).expect("it can be moved");
+        }
+        image::write(&self.root, image, Some(&kept));
     }
 
     /// A directory for copies.
@@ -67,6 +88,7 @@ impl Shim {
         let start = image::read(&self.root);
         life();
         let log = fs::read(&self.log).unwrap_or_default();
+        self.database.set(self.database_number());
         let records = parse(&log).unwrap_or_else(|problem| panic!("{problem}"));
         assert!(!records.is_empty(), "nothing was recorded: is the program statically linked?");
         Recording { start, earlier, records, log }
@@ -124,7 +146,7 @@ impl Recording {
 
     /// Saves the recording, so that [`Recording::load`] gives it back.
     pub(crate) fn save(&self, folder: &Path) {
-        image::write(&folder.join("start"), &self.start);
+        image::write(&folder.join("start"), &self.start, None);
         fs::write(folder.join("log"), &self.log).expect("it can be written");
         fs::write(folder.join("earlier"), encode_outputs(&self.earlier)).expect("it can be written");
     }
