@@ -1,6 +1,5 @@
 //! The fuzzer: one program for all targets. `WINDLASS_FUZZ_TARGET` selects one.
 #![no_main]
-#![allow(unsafe_code, reason = "the fuzzer calls its target through a C function, which the macro declares")]
 
 use std::sync::OnceLock;
 
