@@ -13,6 +13,7 @@ const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
 pub(crate) struct FuzzScope {
     run: RunView,
     drawn: Cell<u64>,
+    has_variables: bool,
 }
 
 fn json(text: &str) -> Value {
@@ -26,12 +27,20 @@ impl FuzzScope {
             parameters: json(r#"{"region": "eu", "retries": 4}"#),
             ..RunView::new("run-1", "orders", NOW)
         };
-        FuzzScope { run, drawn: Cell::new(0) }
+        FuzzScope { run, drawn: Cell::new(0), has_variables: true }
+    }
+
+    /// The same without variables.
+    pub(crate) fn empty() -> FuzzScope {
+        FuzzScope { has_variables: false, ..FuzzScope::new() }
     }
 }
 
 impl EvalScope for FuzzScope {
     fn variable(&self, _: Level, name: &str) -> Option<Value> {
+        if !self.has_variables {
+            return None;
+        }
         Some(match name {
             "a" | "name" => Value::from("Ada"),
             "b" | "count" => Value::Int(5),

@@ -1,12 +1,16 @@
 //! Templates in SQL.
 
 use windlass_expr::jinja::{JinjaLanguage, NameQuote, split_sql};
-use windlass_value::{ExpressionMode, Language, Value};
+use windlass_value::{ExpressionMode, Language, Meter, Value};
 
 use super::text;
+use crate::scope::FuzzScope;
 
-/// No template stays in the text of a statement, unless it is marked as raw; what becomes a parameter compiles; splitting
-/// is deterministic.
+const FUEL: u64 = 20_000;
+const MAX_OUTPUT_BYTES: usize = 1 << 16;
+
+/// The text of a statement depends on no variable, unless a part is marked as raw or is a checked name; what becomes a
+/// parameter compiles; splitting is deterministic.
 pub(crate) fn sql(data: &[u8]) {
     let Some((variant, text)) = text(data) else { return };
     let quote = if variant % 2 == 0 { NameQuote::Double } else { NameQuote::Backtick };
@@ -16,13 +20,17 @@ pub(crate) fn sql(data: &[u8]) {
     match first {
         Ok(statements) => {
             for statement in &statements {
-                if statement.raw.is_empty() {
-                    assert!(!statement.sql.contains("{{"), "a template stays in {:?}", statement.sql);
+                let compile = |text: &str| JinjaLanguage.compile(&Value::from(text), ExpressionMode::Value);
+                for (index, param) in statement.params.iter().enumerate() {
+                    let place = format!("${}", index + 1);
+                    assert!(statement.sql.contains(&place), "{place} is not in {:?}", statement.sql);
+                    assert!(compile(&param.template).is_ok(), "{:?} of {text:?} does not compile", param.template);
                 }
-                for param in &statement.params {
-                    let template = Value::from(param.template.as_str());
-                    let compiled = JinjaLanguage.compile(&template, ExpressionMode::Value);
-                    assert!(compiled.is_ok(), "the parameter {:?} of {text:?} does not compile", param.template);
+                let Ok(sql) = compile(&statement.sql) else { panic!("{:?} does not compile", statement.sql) };
+                if statement.raw.is_empty() && statement.names.is_empty() {
+                    let in_scope = sql.eval(&FuzzScope::new(), &mut Meter::new(FUEL, MAX_OUTPUT_BYTES));
+                    let without = sql.eval(&FuzzScope::empty(), &mut Meter::new(FUEL, MAX_OUTPUT_BYTES));
+                    assert_eq!(in_scope, without, "{:?} depends on a variable", statement.sql);
                 }
             }
         }
