@@ -3,6 +3,7 @@
 mod advisories;
 mod budget;
 mod compare;
+mod fuzz;
 mod needs;
 mod tidy;
 mod ui;
@@ -13,7 +14,8 @@ use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 cargo xtask test      formatting, lints, tidiness, all tests; what CI runs
-cargo xtask nightly   the same, then slower checks: DuckDB, more cases of property tests, more kills, the packages
+cargo xtask nightly   the same, then slower checks: DuckDB, more cases of property tests, more kills and power
+                      losses, longer fuzzing, the packages
 cargo xtask bench     benchmarks of the engine, as ratios where there is a reference
 cargo xtask compare   this revision against another: rates, instructions, syncs and writes
 cargo xtask ui        builds the web UI; `--check` compares it with the committed build and tests it in a browser
@@ -23,6 +25,7 @@ cargo xtask dist      builds the packages of the program into `dist/`; `--check`
 cargo xtask needs     lists what the tests need on this machine, and how to install what is missing;
                       `--packages` leaves out what cargo installs
 cargo xtask tidy      checks of our own: dependencies of the core, sizes of files, words
+cargo xtask fuzz      runs the fuzz targets, all or those named, for 2 minutes together or `--minutes M`
 cargo xtask features  prints the features that the tests enable, for other cargo commands
 cargo xtask deny      licences and sources of the dependencies; `--advisories` requires the advisory database, which
                       `test` checks where it can be had
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         "nightly" => nightly(),
         "bench" => bench(&rest),
         "dist" => dist(&rest),
+        "fuzz" => fuzz::fuzz(&rest),
         "compare" => compare::compare(&rest),
         "needs" => needs::needs(&rest),
         "tidy" => tidy::tidy(),
@@ -74,7 +78,8 @@ fn nightly() -> bool {
     test()
         && cargo(&["test", "--package", "windlass-tools", "--features", "duckdb"])
         && cargo_with(&more, &[&["test"], &properties[..]].concat())
-        && cargo_with(&more, &["test", "--package", "windlass-testing", "--test", "kill"])
+        && cargo_with(&more, &["test", "--package", "windlass-testing", "--test", "kill", "--test", "power"])
+        && fuzz::nightly()
         // Like CI, it must pass on machines that are slower than the one on which the budget was measured.
         && budget::check(&["--ci".to_owned()])
         && dist(&["--check".to_owned()])
@@ -98,6 +103,7 @@ fn test() -> bool {
         && advisories::check_if_available()
         // It builds the program as well, before any test runs: crash tests kill it, and browsers test it.
         && cargo(&["test", "--workspace", "--features", &features])
+        && fuzz::fuzz(&[])
         && ui::check_with_built_program()
 }
 

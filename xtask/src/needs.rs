@@ -13,6 +13,7 @@ const IS_NEW_ENOUGH: &str = "import sys; sys.exit(sys.version_info < (3, 10))";
 const NODE: &str = "node (20.19 or later) with npm is not installed: `apt-get install nodejs npm` (or from nodejs.org)";
 const NODE_IS_NEW_ENOUGH: &str = "const [a, b] = process.versions.node.split('.').map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)";
 const DENY: &str = "cargo-deny is not installed: `cargo install --locked cargo-deny`";
+const COMPILER: &str = "a C++ compiler is not installed: `apt-get install g++` (or `dnf install gcc-c++`)";
 const CHROMIUM: &str = "chromium is not installed: `apt-get install chromium` (or set WINDLASS_CHROMIUM to a Chromium)";
 
 /// `cargo xtask needs`; with `--packages` only what the system's package manager installs.
@@ -37,7 +38,9 @@ fn missing_packages() -> Vec<String> {
     });
     let runs = Command::new("python3").args(["-c", IS_NEW_ENOUGH]).output();
     let python = (!runs.is_ok_and(|output| output.status.success())).then(|| PYTHON.to_owned());
-    postgres.into_iter().chain(python).chain(missing_for_web_ui(true)).collect()
+    let named = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    let compiler = (!works(&named, &["--version"])).then(|| COMPILER.to_owned());
+    postgres.into_iter().chain(python).chain(compiler).chain(missing_for_web_ui(true)).collect()
 }
 
 /// Checks only the requirements of the web UI: node to build it, and a browser to test it.

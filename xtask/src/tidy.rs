@@ -47,7 +47,7 @@ pub(crate) fn tidy() -> bool {
     if events.is_empty() {
         problems.push(format!("{EVENTS} declares no events"));
     }
-    for file in ["crates", "examples"].into_iter().flat_map(|folder| rust_files(&root.join(folder))) {
+    for file in ["crates", "examples", "fuzz"].into_iter().flat_map(|folder| rust_files(&root.join(folder))) {
         let Ok(text) = fs::read_to_string(&file) else { continue };
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         problems.extend(file_problems(&name, &text));

@@ -59,9 +59,15 @@ struct ServiceState {
 impl TestService {
     /// Listens on a free port of 127.0.0.1.
     pub fn start() -> io::Result<TestService> {
+        TestService::start_at(0)
+    }
+
+    /// Listens on this port of 127.0.0.1.
+    pub fn start_at(port: u16) -> io::Result<TestService> {
         let state = Arc::new(ServiceState::default());
         let served = state.clone();
-        let listener = HttpListener::start("test-service", 0, move |request| routes::handle(request, served.clone()))?;
+        let listener =
+            HttpListener::start("test-service", port, move |request| routes::handle(request, served.clone()))?;
         Ok(TestService { listener, state })
     }
 

@@ -13,9 +13,9 @@ use windlass_triggers::schedule::{NEVER_FIRES, zone_problem};
 use super::extract::{self, DefinitionName, path_parameter};
 use crate::auth::{Admin, Allowed, Read, Selecting};
 use crate::problem::codes;
+use crate::triggers::SignatureScheme;
 use crate::triggers::hooks::missing_secret_reason;
 use crate::triggers::settings::{self, CronSettings, StoredTriggerSettings, TriggerProgress};
-use crate::triggers::signature::SignatureScheme;
 use crate::triggers::{CatchUp, is_called, queue, timed_triggers};
 use crate::{ApiProblem, App};
 

@@ -12,7 +12,7 @@ mod queue_position;
 mod request;
 mod scheduler;
 pub(crate) mod settings;
-pub(crate) mod signature;
+mod signature;
 mod timed;
 mod trigger_log;
 
@@ -22,6 +22,7 @@ use windlass_runtime::RuntimeError;
 pub(crate) use catch_up::CatchUp;
 pub use queue_position::{QueuePositionInfo, find_queue_position};
 pub use scheduler::TriggerScheduler;
+pub use signature::{SignatureError, SignatureScheme, VerifiedDelivery, verify as verify_signature};
 pub(crate) use timed::timed_triggers;
 pub(crate) use trigger_log::{TriggerLogEntry, TriggerLogOutcome};
 

@@ -16,13 +16,13 @@ const MAX_SIGNATURES: usize = 8;
 
 /// A delivery with a valid signature.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct VerifiedDelivery {
+pub struct VerifiedDelivery {
     /// The name of the delivery; repeating it starts nothing twice.
     pub delivery: String,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum SignatureError {
+pub enum SignatureError {
     /// There is no signature.
     Unsigned,
     Wrong(&'static str),
@@ -34,7 +34,7 @@ pub(crate) enum SignatureError {
 /// another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum SignatureScheme {
+pub enum SignatureScheme {
     /// Standard Webhooks: id, time and body are signed.
     #[default]
     Standard,
@@ -55,7 +55,7 @@ impl SignatureScheme {
 }
 
 /// Verifies the signature of one scheme; others are ignored. Each header must occur once, in its only canonical form.
-pub(crate) fn verify(
+pub fn verify(
     scheme: SignatureScheme,
     headers: &HeaderMap,
     body: &[u8],

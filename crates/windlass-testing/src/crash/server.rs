@@ -45,6 +45,20 @@ impl ServerProcess {
     }
 
     pub fn start_with(folder: &Path, options: ServerProcessOptions, extra: &[&str]) -> ServerProcess {
+        ServerProcess::launch(folder, options, extra, &[])
+    }
+
+    /// Starts a server whose process has these environment variables too.
+    pub fn start_with_variables(folder: &Path, variables: &[(&str, &Path)]) -> ServerProcess {
+        ServerProcess::launch(folder, ServerProcessOptions::default(), &[], variables)
+    }
+
+    fn launch(
+        folder: &Path,
+        options: ServerProcessOptions,
+        extra: &[&str],
+        variables: &[(&str, &Path)],
+    ) -> ServerProcess {
         let settings = folder.join("windlass.toml");
         let lease = options.lease_seconds.map_or(String::new(), |seconds| format!("lease = \"PT{seconds}S\"\n"));
         let rules = format!("[server]\nrate_per_second = 1000000\n{lease}[server.outbound]\nallow = [\"127.0.0.1\"]\n");
@@ -54,7 +68,7 @@ impl ServerProcess {
         let bind = format!("127.0.0.1:{}", options.port);
         command.args(["serve", "--json", "--log", "json", "--bind", &bind]).args(extra);
         command.arg("--store").arg(folder.join("store")).arg("--config").arg(settings);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).envs(variables.iter().copied());
         let mut child = command.spawn().expect("the program can be started");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("stdout is piped");
