@@ -17,11 +17,11 @@ use crate::rows::{
     snapshot_checksum, wait_checksum,
 };
 
-pub(crate) fn append(transaction: &Transaction<'_>, batch: RunBatch) -> SqliteResult<BatchVerdict> {
-    let (number, is_new) = match check_batch(transaction, &batch)? {
+pub(crate) fn append(transaction: &Transaction<'_>, batch: &RunBatch) -> SqliteResult<BatchVerdict> {
+    let (number, is_new) = match check_batch(transaction, batch)? {
         BatchCheck::Refused(verdict) => return Ok(verdict),
         BatchCheck::Existing(number) => (number, false),
-        BatchCheck::New(new) => (create(transaction, &batch, new)?, true),
+        BatchCheck::New(new) => (create(transaction, batch, new)?, true),
     };
     write(RunWriter { transaction, number, is_new }, batch)?;
     Ok(BatchVerdict::Committed)
@@ -135,9 +135,10 @@ struct RunWriter<'t> {
     is_new: bool,
 }
 
-fn write(writer: RunWriter<'_>, batch: RunBatch) -> SqliteResult<()> {
-    if let Some(record) = batch.record {
-        writer.record(batch.expected_ticks, record)?;
+fn write(writer: RunWriter<'_>, batch: &RunBatch) -> SqliteResult<()> {
+    if let Some(record) = &batch.record {
+        // A copy: after a failure for lack of space the batch is written again.
+        writer.record(batch.expected_ticks, record.clone())?;
     }
     if let Some(snapshot) = &batch.snapshot {
         writer.snapshot(snapshot)?;

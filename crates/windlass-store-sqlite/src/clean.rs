@@ -100,32 +100,38 @@ impl StoreClean for SqliteStore {
     }
 
     fn remove(&self, run: &str, before: Timestamp) -> Result<TreeRemoval, StoreError> {
-        self.write(|transaction| remove(transaction, run, before, &mut { MAX_REMOVED_PER_CALL }))
+        self.write_in_space(|_| {
+            self.write(|transaction| remove(transaction, run, before, &mut { MAX_REMOVED_PER_CALL }))
+        })
     }
 
     fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<BatchRemoval, StoreError> {
-        self.write(|transaction| {
-            let (mut left, mut all, began) = (MAX_REMOVED_PER_CALL, BatchRemoval::default(), Instant::now());
-            for run in runs {
-                if left == 0 || (all.runs > 0 && began.elapsed() >= MAX_WRITE_TIME) {
-                    break;
+        self.write_in_space(|_| {
+            self.write(|transaction| {
+                let (mut left, mut all, began) = (MAX_REMOVED_PER_CALL, BatchRemoval::default(), Instant::now());
+                for run in runs {
+                    if left == 0 || (all.runs > 0 && began.elapsed() >= MAX_WRITE_TIME) {
+                        break;
+                    }
+                    let removed = remove(transaction, run, before, &mut left)?;
+                    all.runs += removed.runs;
+                    if removed.more {
+                        break;
+                    }
+                    all.done += 1;
                 }
-                let removed = remove(transaction, run, before, &mut left)?;
-                all.runs += removed.runs;
-                if removed.more {
-                    break;
-                }
-                all.done += 1;
-            }
-            Ok(all)
+                Ok(all)
+            })
         })
     }
 
     fn sweep(&self) -> Result<SweepResult, StoreError> {
-        self.write(|transaction| {
-            let mut sweeper = Sweeper { transaction, rows: MAX_ROWS_PER_SWEEP, swept: SweepResult::default() };
-            sweeper.sweep()?;
-            Ok(sweeper.swept)
+        self.write_in_space(|_| {
+            self.write(|transaction| {
+                let mut sweeper = Sweeper { transaction, rows: MAX_ROWS_PER_SWEEP, swept: SweepResult::default() };
+                sweeper.sweep()?;
+                Ok(sweeper.swept)
+            })
         })
     }
 }

@@ -10,6 +10,7 @@ mod open;
 mod owners;
 mod read;
 mod records;
+mod reserve;
 mod rows;
 mod scan;
 mod schema;
@@ -26,6 +27,8 @@ use windlass_value::Timestamp;
 
 use crate::error::SqliteResult;
 pub use crate::open::{SqliteOptions, SyncMode};
+pub use crate::reserve::DEFAULT_RESERVED_BYTES;
+use crate::reserve::SpaceReserve;
 use crate::write_lock::FairLock;
 
 /// Maximum number of idle read connections in the pool.
@@ -38,6 +41,7 @@ pub struct SqliteStore {
     owners: PathBuf,
     options: SqliteOptions,
     writer: FairLock<Connection>,
+    reserve: SpaceReserve,
     readers: Mutex<Vec<Connection>>,
     /// Used only for the change mark, because SQLite's `data_version` is specific to a connection.
     watcher: Mutex<Option<Connection>>,
@@ -66,6 +70,7 @@ impl SqliteStore {
         }
         Ok(SqliteStore {
             writer: FairLock::new(directory, options.lock_timeout, connection),
+            reserve: SpaceReserve::open(directory, options.reserved_bytes),
             readers: Mutex::default(),
             watcher: Mutex::default(),
             stopped: OnceLock::new(),
@@ -188,7 +193,7 @@ impl SqliteStore {
 impl StoreOwners for SqliteStore {
     fn open_owner(&self) -> Result<Owner, StoreError> {
         self.refuse_if_stopped()?;
-        owners::open(&self.owners)
+        self.write_in_space(|_| owners::open(&self.owners))
     }
 
     fn owner_alive(&self, owner: &str) -> Result<bool, StoreError> {

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, Transaction, params};
 use windlass_store::backend::record_checksum;
-use windlass_store::{RecordChange, RecordRow, StoreError, StoreRecords};
+use windlass_store::{RecordChange, RecordRow, SpaceLeft, StoreError, StoreRecords};
 
 use crate::SqliteStore;
 use crate::error::SqliteResult;
@@ -26,13 +26,17 @@ impl StoreRecords for SqliteStore {
     }
 
     fn change_records(&self, changes: Vec<RecordChange>) -> Result<bool, StoreError> {
-        self.write_if(|transaction| {
-            for change in changes {
-                if !change_record(transaction, change)? {
-                    return Ok(false);
+        let is_removal = changes.iter().all(|change| change.body.is_none());
+        self.write_in_space(|left| {
+            left.require(if is_removal { SpaceLeft::ControlOnly } else { SpaceLeft::Reserved })?;
+            self.write_if(|transaction| {
+                for change in changes.clone() {
+                    if !change_record(transaction, change)? {
+                        return Ok(false);
+                    }
                 }
-            }
-            Ok(true)
+                Ok(true)
+            })
         })
     }
 }

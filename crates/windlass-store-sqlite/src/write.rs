@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 use windlass_store::{
-    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, PlanRow, RUN_FORMAT, RunBatch, RunStatus, StoreError,
-    StoreWrite, check_run_format,
+    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, MAX_CONTROL_BYTES, PlanRow, RUN_FORMAT, RunBatch, RunStatus,
+    SpaceLeft, StoreError, StoreWrite, check_run_format,
 };
 
 use crate::append::{append, consume, put_message};
@@ -15,10 +15,19 @@ use crate::{SqliteStore, owners};
 
 impl StoreWrite for SqliteStore {
     fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError> {
-        self.write(|transaction| batches.into_iter().map(|batch| append(transaction, batch)).collect())
+        self.write_in_space(|left| {
+            self.write(|transaction| {
+                let append_one = |batch: &RunBatch| match left.admits(batch) {
+                    true => append(transaction, batch),
+                    false => Ok(BatchVerdict::NoSpace),
+                };
+                batches.iter().map(append_one).collect()
+            })
+        })
     }
 
     fn put_plan(&self, plan: &PlanRow) -> Result<(), StoreError> {
+        self.reserve.known().require(SpaceLeft::Enough)?;
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached(
                 "INSERT OR IGNORE INTO plans (hash, dialect, checksum, body) VALUES (?1, ?2, ?3, ?4)",
@@ -29,47 +38,60 @@ impl StoreWrite for SqliteStore {
     }
 
     fn claim(&self, run: &str, owner: &str) -> Result<ClaimResult, StoreError> {
-        self.write(|transaction| self.claim_in(transaction, run, owner))
+        self.write_in_space(|_| self.write(|transaction| self.claim_in(transaction, run, owner)))
     }
 
     fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<ClaimResult>, StoreError> {
-        self.write(|transaction| runs.iter().map(|run| self.claim_in(transaction, run, owner)).collect())
+        self.write_in_space(|_| {
+            self.write(|transaction| runs.iter().map(|run| self.claim_in(transaction, run, owner)).collect())
+        })
     }
 
     fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError> {
-        self.write(|transaction| {
-            let sql = format!("UPDATE runs SET {RELEASE}, owner = NULL WHERE id = ?1 AND owner_epoch = ?2");
-            let mut update = transaction.prepare_cached(&sql)?;
-            update.execute(params![run, owner_epoch])?;
-            Ok(())
+        self.write_in_space(|_| {
+            self.write(|transaction| {
+                let sql = format!("UPDATE runs SET {RELEASE}, owner = NULL WHERE id = ?1 AND owner_epoch = ?2");
+                let mut update = transaction.prepare_cached(&sql)?;
+                update.execute(params![run, owner_epoch])?;
+                Ok(())
+            })
         })
     }
 
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
-        self.write(|transaction| {
-            if is_known_request(transaction, &message.run, &message.request_id)? {
-                return Ok(InboxVerdict::Duplicate);
+        self.write_in_space(|left| {
+            if message.body.len() > MAX_CONTROL_BYTES {
+                left.require(SpaceLeft::Reserved)?;
             }
-            let Some(standing) = RunHead::read(transaction, &message.run)? else { return Ok(InboxVerdict::NoSuchRun) };
-            check_run_format(&message.run, standing.format)?;
-            if standing.ended {
-                return Ok(InboxVerdict::Ended);
-            }
-            put_message(transaction, message)?;
-            let owner = match standing.owner {
-                Some(owner) if owners::is_alive(&self.owners, &owner)? => Some(owner),
-                _ => None,
-            };
-            Ok(InboxVerdict::Accepted { owner })
+            self.write(|transaction| {
+                if is_known_request(transaction, &message.run, &message.request_id)? {
+                    return Ok(InboxVerdict::Duplicate);
+                }
+                let Some(standing) = RunHead::read(transaction, &message.run)? else {
+                    return Ok(InboxVerdict::NoSuchRun);
+                };
+                check_run_format(&message.run, standing.format)?;
+                if standing.ended {
+                    return Ok(InboxVerdict::Ended);
+                }
+                put_message(transaction, message)?;
+                let owner = match standing.owner {
+                    Some(owner) if owners::is_alive(&self.owners, &owner)? => Some(owner),
+                    _ => None,
+                };
+                Ok(InboxVerdict::Accepted { owner })
+            })
         })
     }
 
     fn note_request(&self, run: &str, request_id: &str) -> Result<(), StoreError> {
-        self.write(|transaction| {
-            if RunHead::read(transaction, run)?.is_none() || is_known_request(transaction, run, request_id)? {
-                return Ok(());
-            }
-            consume(transaction, &run.into(), &[request_id.into()])
+        self.write_in_space(|_| {
+            self.write(|transaction| {
+                if RunHead::read(transaction, run)?.is_none() || is_known_request(transaction, run, request_id)? {
+                    return Ok(());
+                }
+                consume(transaction, &run.into(), &[request_id.into()])
+            })
         })
     }
 }

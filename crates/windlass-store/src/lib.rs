@@ -14,6 +14,7 @@ mod filter;
 mod log;
 mod memory;
 mod row;
+mod space;
 mod verify;
 mod writer;
 
@@ -22,6 +23,7 @@ pub use filter::{ParentFilter, RunFilter, RunningFilter, StatusCount};
 pub use log::{LogBatch, LogFilter, LogPage, LogRow, LogStream, NewLogLine, StoreLogs};
 pub use memory::{Fault, MemoryStore};
 pub use row::*;
+pub use space::{MAX_CONTROL_BYTES, SpaceLeft, StoreSpace};
 pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, CommitReply, GroupWriter, WriterLimits};
 
 use std::sync::Arc;
@@ -183,9 +185,15 @@ pub trait StoreOwners: Send + Sync {
 }
 
 /// The complete store interface.
-pub trait Store: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreLogs + StoreOwners {}
+pub trait Store:
+    StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreLogs + StoreOwners + StoreSpace
+{
+}
 
-impl<S: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreLogs + StoreOwners> Store for S {}
+impl<S> Store for S where
+    S: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreLogs + StoreOwners + StoreSpace
+{
+}
 
 /// A live owner. Dropping it ends its liveness.
 pub struct Owner {

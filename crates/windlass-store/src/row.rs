@@ -307,6 +307,8 @@ pub enum BatchVerdict {
     Conflict,
     /// Another run has the execution id of the run to create.
     ExecutionIdConflict,
+    /// The disk is full, and the space that is left is reserved for other batches. Nothing was written.
+    NoSpace,
 }
 
 /// The outcome of claiming a run.

@@ -7,7 +7,7 @@ use windlass_store::{
     BatchRemoval, BatchVerdict, ClaimResult, InboxRow, InboxVerdict, IterationHeader, IterationRow, JournalRow,
     LogFilter, LogPage, MemoryStore, NewLogLine, OpenWait, Owner, PlanRow, RecordChange, RecordRow, RemovableTree,
     RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreError, StoreLogs, StoreOwners, StoreRead,
-    StoreRecords, StoreScan, StoreWrite, SweepResult, TreeRemoval,
+    StoreRecords, StoreScan, StoreSpace, StoreWrite, SweepResult, TreeRemoval,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -308,6 +308,8 @@ impl StoreRecords for FlawedStore {
         }
     }
 }
+
+impl StoreSpace for FlawedStore {}
 
 impl StoreOwners for FlawedStore {
     fn open_owner(&self) -> StoreResult<Owner> {
