@@ -213,6 +213,7 @@ fn store_hint(kind: StoreErrorKind) -> &'static str {
         StoreErrorKind::NeedsNewer => "use the newer version of windlass; this one has changed nothing",
         StoreErrorKind::Version => "use the version that created this store, or choose another directory with --store",
         StoreErrorKind::Stopped => "start again; acknowledged data is not lost",
+        StoreErrorKind::Occupied => "name another directory with --store, or give --replace",
     }
 }
 

@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 mod append;
+mod backup;
 mod clean;
 mod error;
 mod logs;
@@ -25,6 +26,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use windlass_store::{Owner, StoreError, StoreErrorKind, StoreOwners};
 use windlass_value::Timestamp;
 
+pub use crate::backup::{BackupOptions, BackupReport, RestoreOptions, RestoreReport, restore};
 use crate::error::SqliteResult;
 pub use crate::open::{SqliteOptions, SyncMode};
 pub use crate::reserve::DEFAULT_RESERVED_BYTES;

@@ -170,7 +170,7 @@ fn create_if_missing(directory: &Path, file: &Path, options: &SqliteOptions) -> 
     Ok(())
 }
 
-fn create_directory(directory: &Path) -> Result<(), StoreError> {
+pub(crate) fn create_directory(directory: &Path) -> Result<(), StoreError> {
     if directory.is_dir() {
         return Ok(());
     }
@@ -218,7 +218,7 @@ fn write_tables(temporary: &Path, options: &SqliteOptions) -> SqliteResult<()> {
 }
 
 /// Syncs a directory: a new name is durable only once its directory is.
-fn sync_directory(directory: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     let synced = File::open(directory).and_then(|opened| opened.sync_all());
     synced.map_err(|error| from_io(&error, "sync the directory", directory))
 }

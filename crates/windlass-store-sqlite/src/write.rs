@@ -48,14 +48,7 @@ impl StoreWrite for SqliteStore {
     }
 
     fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError> {
-        self.write_in_space(|_| {
-            self.write(|transaction| {
-                let sql = format!("UPDATE runs SET {RELEASE}, owner = NULL WHERE id = ?1 AND owner_epoch = ?2");
-                let mut update = transaction.prepare_cached(&sql)?;
-                update.execute(params![run, owner_epoch])?;
-                Ok(())
-            })
-        })
+        self.write_in_space(|_| self.write(|transaction| release(transaction, run, owner_epoch)))
     }
 
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
@@ -97,6 +90,18 @@ impl StoreWrite for SqliteStore {
 }
 
 impl SqliteStore {
+    /// Gives runs a higher owner epoch and no owner. `owner` is a live owner, under which they are claimed.
+    pub(crate) fn renew_owners(&self, runs: &[Arc<str>], owner: &str) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            for run in runs {
+                if let ClaimResult::Owned { owner_epoch } = self.claim_in(transaction, run, owner)? {
+                    release(transaction, run, owner_epoch)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
     fn claim_in(&self, transaction: &Transaction<'_>, run: &str, owner: &str) -> SqliteResult<ClaimResult> {
         let Some(standing) = RunHead::read(transaction, run)? else { return Ok(ClaimResult::NoSuchRun) };
         if standing.format > RUN_FORMAT {
@@ -120,6 +125,13 @@ impl SqliteStore {
             }
         }
     }
+}
+
+fn release(transaction: &Transaction<'_>, run: &str, owner_epoch: u64) -> SqliteResult<()> {
+    let sql = format!("UPDATE runs SET {RELEASE}, owner = NULL WHERE id = ?1 AND owner_epoch = ?2");
+    let mut update = transaction.prepare_cached(&sql)?;
+    update.execute(params![run, owner_epoch])?;
+    Ok(())
 }
 
 pub(crate) fn is_known_request(transaction: &Transaction<'_>, run: &str, request_id: &str) -> SqliteResult<bool> {

@@ -19,6 +19,8 @@ pub enum StoreErrorKind {
     NeedsNewer,
     /// The store was stopped by an earlier error.
     Stopped,
+    /// There is a store already where another one was to be restored. Nothing was changed.
+    Occupied,
 }
 
 impl StoreErrorKind {
@@ -32,6 +34,7 @@ impl StoreErrorKind {
             StoreErrorKind::Busy => "WND-2606",
             StoreErrorKind::Version => "WND-2607",
             StoreErrorKind::Stopped => "WND-2608",
+            StoreErrorKind::Occupied => "WND-2629",
         }
     }
 }
