@@ -229,6 +229,8 @@ impl From<RuntimeError> for CliFailure {
                 .hint(format!("`windlass status {run}` shows it, `windlass resume {run}` follows it")),
             RuntimeError::RunExists(run) | RuntimeError::ChildExists(run) => CliFailure::usage(message)
                 .hint(format!("choose another --id, or inspect the existing run with `windlass status {run}`")),
+            RuntimeError::RunRemoved(_) => CliFailure::usage(message)
+                .hint("choose another --id; `keep_ids` under [retention] says how long ids are known"),
             RuntimeError::ExecutionIdExists => CliFailure::new(CliExit::Failed, message),
             RuntimeError::MissingTools { run, .. } => CliFailure::usage(message)
                 .hint(format!("the run is unchanged: resume `{run}` with a program that has them")),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use windlass_core::ServerLimits;
+use windlass_runtime::RetentionPolicy;
 use windlass_tools::outbound::AddressRange;
 
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub struct ServerOptions {
     /// Definitions come from local files and have the same permissions as with `windlass run`.
     pub dev: bool,
     pub limits: ServerLimits,
+    /// Which ended runs are removed; `None` keeps all.
+    pub retention: Option<RetentionPolicy>,
 }
 
 impl Default for ServerOptions {
@@ -48,6 +51,7 @@ impl Default for ServerOptions {
             heartbeat: Duration::from_secs(15),
             dev: false,
             limits: ServerLimits::default(),
+            retention: None,
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::hosts::{BindError, check_bind};
 use crate::problem::codes;
 use crate::triggers::{TriggerScheduler, hooks, queue};
 use crate::workers::presence;
-use crate::{ApiProblem, App, api, edge, web_ui};
+use crate::{ApiProblem, App, api, edge, retention, space, web_ui};
 
 /// Time reserved for evicting all runs at shutdown; without errors it takes no longer.
 const EVICTION_RESERVE: Duration = Duration::from_secs(1);
@@ -111,6 +111,8 @@ pub async fn serve(app: App) -> Result<RunningServer, StartError> {
     // Errors are ignored here; a read error surfaces when the webhook is requested.
     let _ = app.read_store(hooks::log_missing_secrets).await;
     tokio::spawn(TriggerScheduler::new(app.clone()).run());
+    tokio::spawn(retention::run(app.clone()));
+    tokio::spawn(space::watch(app.clone()));
     tokio::spawn(queue::watch_run_changes(app.clone()));
     tokio::spawn(presence::watch_workers(Arc::downgrade(&app.dispatcher)));
     let server_task = tokio::spawn(async move {

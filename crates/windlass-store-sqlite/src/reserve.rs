@@ -190,7 +190,7 @@ impl SqliteStore {
         write: impl Fn(SpaceLeft) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         loop {
-            match write(self.reserve.known()) {
+            match write(self.reserve.left()) {
                 Err(error) if error.kind == StoreErrorKind::Full && self.reserve.release() => self.reuse_log(),
                 outcome => return outcome,
             }

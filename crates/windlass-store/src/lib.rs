@@ -146,6 +146,10 @@ pub trait StoreClean: Send + Sync {
     /// Removes many run trees in the given order, as far as one short transaction allows.
     fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<BatchRemoval, StoreError>;
 
+    /// Returns ended runs without a parent run, newest first. `before` is the number of the last one seen, for the next
+    /// page.
+    fn ended_trees(&self, before: Option<i64>, limit: u32) -> Result<Vec<EndedTree>, StoreError>;
+
     /// Frees a part of what removed runs have left: journals, snapshots, iterations, and blobs that no remaining run
     /// has written as well.
     fn sweep(&self) -> Result<SweepResult, StoreError>;

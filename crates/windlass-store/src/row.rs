@@ -517,6 +517,21 @@ impl RecordChange {
     }
 }
 
+/// An ended run that no run has called, as retention sees it. Its child runs may still be open.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndedTree {
+    /// The number of the run; also the page cursor of the listing.
+    pub number: i64,
+    /// The id of the run.
+    pub run: Arc<str>,
+    /// Name of the definition.
+    pub definition: String,
+    /// The status with which it has ended.
+    pub status: RunStatus,
+    /// The time of its end.
+    pub ended_at: Timestamp,
+}
+
 /// A run that may be removed together with all its descendants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RemovableTree {

@@ -147,6 +147,20 @@ const EXAMPLES: &[(&str, &[CommandExample])] = &[
     ("limits", &[("limits", "all limits that are in force"), ("limits --json", "the same for a program")]),
     ("doctor", &[("doctor", "find stuck runs and damage")]),
     (
+        "backup",
+        &[
+            ("backup /backups/flows", "copy the store, or what has changed since the last backup"),
+            ("backup /backups/flows --keep 30 --json", "keep thirty backups"),
+        ],
+    ),
+    (
+        "restore",
+        &[
+            ("restore /backups/flows --store restored", "the newest backup, into a directory of its own"),
+            ("restore /backups/flows --at 20261118T020000Z --replace", "an older one, in place of the store"),
+        ],
+    ),
+    (
         "clean",
         &[("clean --older-than 30d --dry-run", "show what would be removed"), ("clean --older-than 30d", "remove it")],
     ),

@@ -1,21 +1,39 @@
 //! `windlass clean`
 
-use windlass_runtime::{CleanupReport, clean_runs as remove, real_now, removable};
+use windlass_runtime::{CleanupReport, RetentionPass, clean_runs as remove, real_now, removable};
 use windlass_store::RemovableTree;
 use windlass_value::{Timestamp, Value};
 
 use crate::args::{self, GlobalArgs};
+use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
 use crate::{durations, out, stores, text};
 
 pub(crate) fn clean(global: &GlobalArgs, args: &args::CleanArgs) -> Result<CliExit, CliFailure> {
     crate::runs::require_store(global, "clean")?;
-    let age = durations::parse(&args.older_than)?;
+    let Some(age) = &args.older_than else { return retain(global, args) };
+    let age = durations::parse(age)?;
     let before = Timestamp(real_now().0.saturating_sub_unsigned(age.0));
     let store = stores::open(global)?;
     match args.dry_run {
         true => show_found(global, &removable(&*store, before)?),
         false => show_cleaned(global, remove(&*store, before)?),
+    }?;
+    Ok(CliExit::Success)
+}
+
+/// Removes the runs beyond the bounds of the settings.
+fn retain(global: &GlobalArgs, args: &args::CleanArgs) -> Result<CliExit, CliFailure> {
+    let policy = CliSettings::load(global)?.retention.stated_policy();
+    if policy.keeps_all() {
+        return Err(CliFailure::usage("there is no age, and the settings have no bounds of retention")
+            .hint("give --older-than AGE, or bounds under [retention]"));
+    }
+    let store = stores::open(global)?;
+    let pass = RetentionPass::new(policy, real_now());
+    match args.dry_run {
+        true => show_found(global, &pass.preview(&*store)?),
+        false => show_cleaned(global, pass.finish(&*store)?),
     }?;
     Ok(CliExit::Success)
 }

@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod approvals;
+mod backup;
 pub(crate) mod check;
 mod clean;
 mod completions;
@@ -81,6 +82,8 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Limits => limits::limits(global),
         CliCommand::Doctor => doctor::doctor(global),
         CliCommand::Health(args) => health::health(global, &args),
+        CliCommand::Backup(args) => backup::backup(global, &args),
+        CliCommand::Restore(args) => backup::restore(global, &args),
         CliCommand::Clean(args) => clean::clean(global, &args),
         CliCommand::Completions(args) => completions::completions(&args),
         CliCommand::Man(args) => completions::man(&args),

@@ -28,8 +28,7 @@ use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure, codes};
 use crate::host::Interrupts;
 use crate::{host, out, stores};
-use lock::StoreLock;
-pub(crate) use lock::{ServerCommand, last_server_command, serving_address};
+pub(crate) use lock::{ServerCommand, StoreLock, last_server_command, serving_address};
 pub(crate) use traces::engine_spans;
 
 /// A server evicts a waiting run soon: it has many of them.

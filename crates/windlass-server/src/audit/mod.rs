@@ -9,7 +9,7 @@ mod verify;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use serde::Serialize;
@@ -17,6 +17,7 @@ use serde_json::Map;
 use tokio::sync::oneshot;
 use tracing::error;
 use windlass_runtime::real_now;
+use windlass_store::Store;
 use windlass_value::Timestamp;
 
 pub use log::AuditError;
@@ -129,6 +130,14 @@ struct WriterState {
     broken: AtomicBool,
     lines: AtomicUsize,
     syncs: AtomicUsize,
+    /// The store whose reserved space a full disk may take for a line.
+    reserve: OnceLock<Arc<dyn Store>>,
+}
+
+impl WriterState {
+    fn make_room(&self) -> bool {
+        self.reserve.get().is_some_and(|store| store.release_space())
+    }
 }
 
 struct QueuedLine {
@@ -155,7 +164,7 @@ impl AuditLog {
     pub fn open_with(directory: &Path, max_file_bytes: u64) -> Result<AuditLog, AuditError> {
         let (mut log, cut_bytes) = AuditFile::open(directory, max_file_bytes)?;
         log.add(&object_body(&AuditEvent { at: real_now().to_string(), event: "start", cut_bytes }));
-        if !log.commit()? {
+        if !log.commit(&|| false)? {
             return Err(AuditError::new(
                 &directory.join("audit.log"),
                 "could not write the audit log",
@@ -176,6 +185,14 @@ impl AuditLog {
             thread: Mutex::new(Some(thread)),
         };
         Ok(AuditLog { writer: Some(writer) })
+    }
+
+    /// Lets lines use the reserved space of the store when the disk is full.
+    pub(crate) fn use_reserve(&self, store: Arc<dyn Store>) {
+        if let Some(writer) = &self.writer {
+            // A log belongs to one store.
+            let _ = writer.state.reserve.set(store);
+        }
     }
 
     /// Whether the log cannot be written any more: no call may change anything then.
@@ -260,7 +277,7 @@ fn run_writer(mut log: AuditFile, arrived: &mpsc::Receiver<QueuedLine>, state: &
             }
         }
         // After a failed sync the content of the disk is unknown, so nothing more is written.
-        let written = if state.broken.load(Ordering::Relaxed) { None } else { log.commit().ok() };
+        let written = if state.broken.load(Ordering::Relaxed) { None } else { log.commit(&|| state.make_room()).ok() };
         if written.is_none() && !state.broken.swap(true, Ordering::Relaxed) {
             error!(lines = replies.len(), "audit log cannot be written");
         }

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
-    BatchRemoval, BatchVerdict, ClaimResult, InboxRow, InboxVerdict, IterationHeader, IterationRow, JournalRow,
-    LogFilter, LogPage, MemoryStore, NewLogLine, OpenWait, Owner, PlanRow, RecordChange, RecordRow, RemovableTree,
-    RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreError, StoreLogs, StoreOwners, StoreRead,
-    StoreRecords, StoreScan, StoreSpace, StoreWrite, SweepResult, TreeRemoval,
+    BatchRemoval, BatchVerdict, ClaimResult, EndedTree, InboxRow, InboxVerdict, IterationHeader, IterationRow,
+    JournalRow, LogFilter, LogPage, MemoryStore, NewLogLine, OpenWait, Owner, PlanRow, RecordChange, RecordRow,
+    RemovableTree, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreError, StoreLogs,
+    StoreOwners, StoreRead, StoreRecords, StoreScan, StoreSpace, StoreWrite, SweepResult, TreeRemoval,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -260,6 +260,10 @@ impl StoreClean for FlawedStore {
             }
             _ => self.inner.remove_all(runs, before),
         }
+    }
+
+    fn ended_trees(&self, before: Option<i64>, limit: u32) -> StoreResult<Vec<EndedTree>> {
+        self.inner.ended_trees(before, limit)
     }
 
     fn remove(&self, run: &str, before: Timestamp) -> StoreResult<TreeRemoval> {
