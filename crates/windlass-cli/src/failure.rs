@@ -214,6 +214,8 @@ fn store_hint(kind: StoreErrorKind) -> &'static str {
         StoreErrorKind::Version => "use the version that created this store, or choose another directory with --store",
         StoreErrorKind::Stopped => "start again; acknowledged data is not lost",
         StoreErrorKind::Occupied => "name another directory with --store, or give --replace",
+        StoreErrorKind::Incomplete => "`windlass repair --dry-run` lists what can be saved and what is lost",
+        StoreErrorKind::Gone => "put the directory back, or restore a backup; then start again",
     }
 }
 

@@ -51,7 +51,9 @@ fn stored_rows(place: &TestDir) -> Vec<String> {
 }
 
 fn stamp(place: &TestDir, format: u32) {
-    open_database(place).execute("UPDATE runs SET format = ?1", [format]).expect("stamped");
+    let database = open_database(place);
+    database.execute("UPDATE runs SET format = ?1", [format]).expect("stamped");
+    windlass_store_sqlite::reseal_runs(&database).expect("resealed");
 }
 
 /// Starts a server that finds the run, logs the reason once, and is killed.
@@ -139,7 +141,9 @@ fn a_run_of_a_plan_with_newer_semantics_is_not_quarantined() {
     store.put_plan(&PlanRow { hash: theirs, ..plan }).expect("kept");
     drop(store);
     let point_at = |plan: BlobHash| {
-        open_database(&place).execute("UPDATE runs SET plan = ?1", [plan.0]).expect("pointed at");
+        let database = open_database(&place);
+        database.execute("UPDATE runs SET plan = ?1", [plan.0]).expect("pointed at");
+        windlass_store_sqlite::reseal_runs(&database).expect("resealed");
     };
     point_at(theirs);
     let before = stored_rows(&place);

@@ -203,7 +203,7 @@ impl From<RuntimeError> for ApiProblem {
             error if error.needs_newer() => (StatusCode::CONFLICT, codes::CONFLICT),
             // Nothing happened. A write that failed in any other way may be on the disk all the same: no 503.
             RuntimeError::Store(StoreError {
-                kind: StoreErrorKind::Busy | StoreErrorKind::Full | StoreErrorKind::Stopped,
+                kind: StoreErrorKind::Busy | StoreErrorKind::Full | StoreErrorKind::Stopped | StoreErrorKind::Gone,
                 ..
             }) => (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL),

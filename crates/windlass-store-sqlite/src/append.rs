@@ -3,45 +3,57 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Row, params};
 use windlass_store::{
-    BatchVerdict, InboxRow, IterationRow, IterationTrim, JournalRecord, JournalRow, NewRun, NewSnapshot, RUN_FORMAT,
-    RunBatch, RunStatus, StatusChange, WaitRow,
+    BatchVerdict, IterationRow, IterationTrim, JournalRecord, NewRun, NewSnapshot, RUN_FORMAT, RunBatch, RunStatus,
+    StatusChange, WaitRow,
 };
 use windlass_value::BlobHash;
 
 use crate::error::SqliteResult;
+use crate::inbox::{cancel, consume, find_message, send};
 use crate::logs::append_lines;
-use crate::rows::{
-    RELEASE, blob_checksum, inbox_checksum, iteration_checksum, journal_checksum, options_checksum, result_checksum,
-    snapshot_checksum, wait_checksum,
-};
+use crate::rows::{JOURNAL_HEAD_COLUMNS, SNAPSHOT_HEAD_COLUMNS, journal_head_row, labels_sum, snapshot_head};
+use crate::seal::{body_sum, seal};
+use crate::stored_run::{StoredRun, stored_run_columns};
+use crate::transaction::WriteTransaction;
 
-pub(crate) fn append(transaction: &Transaction<'_>, batch: &RunBatch) -> SqliteResult<BatchVerdict> {
-    let (number, is_new) = match check_batch(transaction, batch)? {
+pub(crate) fn append(transaction: &WriteTransaction<'_>, batch: &RunBatch) -> SqliteResult<BatchVerdict> {
+    let (run, is_new) = match check_batch(transaction, batch)? {
         BatchCheck::Refused(verdict) => return Ok(verdict),
-        BatchCheck::Existing(number) => (number, false),
+        BatchCheck::Existing(run) => (*run, false),
         BatchCheck::New(new) => (create(transaction, batch, new)?, true),
     };
-    write(RunWriter { transaction, number, is_new }, batch)?;
+    write(RunWriter { transaction, number: run.number, is_new }, run, batch)?;
     Ok(BatchVerdict::Committed)
 }
 
 enum BatchCheck<'b> {
     Refused(BatchVerdict),
-    Existing(i64),
+    Existing(Box<StoredRun>),
     New(&'b NewRun),
 }
 
 /// Checks a batch against the tables, never against cached state: another process may have written in the meantime.
-fn check_batch<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> SqliteResult<BatchCheck<'b>> {
+fn check_batch<'b>(transaction: &WriteTransaction<'_>, batch: &'b RunBatch) -> SqliteResult<BatchCheck<'b>> {
     if !batch.is_sound() {
         return Ok(BatchCheck::Refused(BatchVerdict::Conflict));
     }
-    let (check, head) = match (find(transaction, &batch.run)?, &batch.create) {
+    let (check, head) = match (StoredRun::find(transaction, &batch.run)?, &batch.create) {
         (Some(_), Some(_)) | (None, None) => return Ok(BatchCheck::Refused(BatchVerdict::Conflict)),
-        (Some((_, epoch)), None) if epoch != batch.owner_epoch => return Ok(BatchCheck::Refused(BatchVerdict::Fenced)),
-        (Some((number, _)), None) => (BatchCheck::Existing(number), head(transaction, number)?),
+        (Some(run), None) if run.owner_epoch != batch.owner_epoch => {
+            return Ok(BatchCheck::Refused(BatchVerdict::Fenced));
+        }
+        (Some(run), None) => {
+            let head = match head(transaction, run.number) {
+                // A status can be set all the same: that is how such a run is quarantined.
+                Err(error) if batch.record.is_none() && batch.snapshot.is_none() && error.is_damaged_row() => {
+                    batch.expected_ticks
+                }
+                head => head?,
+            };
+            (BatchCheck::Existing(Box::new(run)), head)
+        }
         (None, Some(new)) if was_cancelled(transaction, &batch.run, new)? => {
             return Ok(BatchCheck::Refused(BatchVerdict::Conflict));
         }
@@ -56,33 +68,28 @@ fn check_batch<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> Sqlite
     Ok(check)
 }
 
-fn find(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<(i64, u64)>> {
-    let mut select = transaction.prepare_cached("SELECT number, owner_epoch FROM runs WHERE id = ?1")?;
-    Ok(select.query_row([run], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+/// Returns the number of ticks in the journal of a run.
+fn head(transaction: &WriteTransaction<'_>, number: i64) -> SqliteResult<u64> {
+    let sql = format!("SELECT {JOURNAL_HEAD_COLUMNS} FROM journal WHERE run = ?1 ORDER BY first_tick DESC LIMIT 1");
+    let mut select = transaction.prepare_cached(&sql)?;
+    let newest =
+        select.query_and_then([number], |row| journal_head_row(row, transaction.file()))?.next().transpose()?;
+    Ok(newest.map_or(0, |newest| newest.row.first_tick + u64::from(newest.row.ticks)))
 }
 
-fn head(transaction: &Transaction<'_>, number: i64) -> SqliteResult<u64> {
-    let mut select = transaction
-        .prepare_cached("SELECT first_tick + ticks FROM journal WHERE run = ?1 ORDER BY first_tick DESC LIMIT 1")?;
-    Ok(select.query_row([number], |row| row.get(0)).optional()?.unwrap_or(0))
-}
-
-fn was_cancelled(transaction: &Transaction<'_>, run: &Arc<str>, new: &NewRun) -> SqliteResult<bool> {
+fn was_cancelled(transaction: &WriteTransaction<'_>, run: &Arc<str>, new: &NewRun) -> SqliteResult<bool> {
     let Some(request_id) = &new.cancel_request_id else { return Ok(false) };
-    let mut select = transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2")?;
-    Ok(select.exists([run, request_id])?)
+    Ok(find_message(transaction, transaction.file(), run, request_id)?.is_some())
 }
 
-fn has_execution_id(transaction: &Transaction<'_>, execution_id: i64) -> SqliteResult<bool> {
+fn has_execution_id(transaction: &WriteTransaction<'_>, execution_id: i64) -> SqliteResult<bool> {
     let mut select = transaction.prepare_cached("SELECT 1 FROM runs WHERE execution_id = ?1")?;
     Ok(select.exists([execution_id])?)
 }
 
-fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> SqliteResult<bool> {
+fn was_consumed(transaction: &WriteTransaction<'_>, batch: &RunBatch) -> SqliteResult<bool> {
     for request_id in &batch.consumed {
-        let mut select =
-            transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2 AND consumed = 1")?;
-        if select.exists([&batch.run, request_id])? {
+        if find_message(transaction, transaction.file(), &batch.run, request_id)?.is_some_and(|row| row.is_consumed) {
             return Ok(true);
         }
     }
@@ -92,53 +99,105 @@ fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> SqliteResult
 /// Inserts the row of a new run with its initial status.
 ///
 /// Most small runs end in the batch that creates them: writing the row only once updates each index only once.
-fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> SqliteResult<i64> {
-    let mut insert = transaction.prepare_cached(
-        "INSERT INTO runs (number, id, plan, definition, dialect, status, owner, owner_epoch, created_at, changed_at, parent,
-                           options, options_checksum, result, result_checksum, format, execution_id)
-         VALUES (1 + max(coalesce((SELECT max(number) FROM runs), 0), coalesce((SELECT max(number) FROM removed_runs), 0)),
-                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-    )?;
-    let (run, change) = (&batch.run, batch.status.as_ref());
+fn create(transaction: &WriteTransaction<'_>, batch: &RunBatch, new: &NewRun) -> SqliteResult<StoredRun> {
+    let (change, number) = (batch.status.as_ref(), next_number(transaction)?);
     let result = change.and_then(|change| change.result.as_ref());
-    let number = insert.insert(params![
-        run,
-        new.plan.0,
-        new.definition,
-        new.dialect,
-        change.map_or(RunStatus::Pending, |change| change.status).as_str(),
-        new.owner,
-        batch.owner_epoch,
-        new.created_at.0,
-        change.map_or(new.created_at, |change| change.at).0,
-        new.parent,
-        new.options,
-        options_checksum(run, &new.options),
-        result,
-        result.map(|result| result_checksum(run, result)),
-        RUN_FORMAT,
-        new.execution_id,
-    ])?;
+    let run = StoredRun {
+        number,
+        id: batch.run.clone(),
+        execution_id: new.execution_id,
+        plan: new.plan.0,
+        definition: new.definition.clone(),
+        dialect: new.dialect.clone(),
+        format: RUN_FORMAT,
+        status: change.map_or(RunStatus::Pending, |change| change.status),
+        owner: new.owner.clone().filter(|_| !batch.release),
+        owner_epoch: batch.owner_epoch,
+        previous_owner: new.owner.clone().filter(|_| batch.release && batch.record.is_some()),
+        claimed_ticks: 0,
+        created_at: new.created_at.0,
+        changed_at: change.map_or(new.created_at, |change| change.at).0,
+        timer: batch.timer.flatten().filter(|_| !change.is_some_and(is_end)).map(|timer| timer.0),
+        parent: new.parent.clone(),
+        labels_checksum: labels_sum(&new.labels),
+        options_checksum: body_sum(&new.options),
+        result_checksum: result.map(|result| body_sum(result)),
+        written: transaction.sequence(),
+    };
+    insert(transaction, &run, new, result)?;
     for (name, value) in &new.labels {
         let mut insert = transaction.prepare_cached("INSERT INTO run_labels (run, name, value) VALUES (?1, ?2, ?3)")?;
         insert.execute(params![number, name, value])?;
     }
-    Ok(number)
+    Ok(run)
+}
+
+fn is_end(change: &StatusChange) -> bool {
+    change.status.is_final()
+}
+
+/// Returns the number of the next run. The number of a removed run is not reused while rows of it are left.
+fn next_number(transaction: &WriteTransaction<'_>) -> SqliteResult<i64> {
+    let mut select = transaction.prepare_cached(
+        "SELECT 1 + max(coalesce((SELECT max(number) FROM runs), 0), coalesce((SELECT max(number) FROM removed_runs), 0))",
+    )?;
+    Ok(select.query_row([], |row| row.get(0))?)
+}
+
+fn insert(
+    transaction: &WriteTransaction<'_>,
+    run: &StoredRun,
+    new: &NewRun,
+    result: Option<&Vec<u8>>,
+) -> SqliteResult<()> {
+    let sql = concat!(
+        "INSERT INTO runs (",
+        stored_run_columns!(),
+        ", options, result) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+                                    ?20, ?21, ?22, ?23)"
+    );
+    let checksum = run.checksum();
+    transaction.note(checksum);
+    transaction.prepare_cached(sql)?.execute(params![
+        run.number,
+        run.id,
+        run.execution_id,
+        run.plan,
+        run.definition,
+        run.dialect,
+        run.format,
+        run.status.as_str(),
+        run.owner,
+        run.owner_epoch,
+        run.previous_owner,
+        run.claimed_ticks,
+        run.created_at,
+        run.changed_at,
+        run.timer,
+        run.parent,
+        run.labels_checksum,
+        run.options_checksum,
+        run.result_checksum,
+        run.written,
+        checksum,
+        new.options,
+        result,
+    ])?;
+    Ok(())
 }
 
 /// Writes one run within a transaction.
 #[derive(Clone, Copy)]
 struct RunWriter<'t> {
-    transaction: &'t Transaction<'t>,
+    transaction: &'t WriteTransaction<'t>,
     number: i64,
     /// The run's row was created in this transaction and already has its status.
     is_new: bool,
 }
 
-fn write(writer: RunWriter<'_>, batch: &RunBatch) -> SqliteResult<()> {
+fn write(writer: RunWriter<'_>, run: StoredRun, batch: &RunBatch) -> SqliteResult<()> {
     if let Some(record) = &batch.record {
-        // A copy: after a failure for lack of space the batch is written again.
-        writer.record(batch.expected_ticks, record.clone())?;
+        writer.record(batch.expected_ticks, record)?;
     }
     if let Some(snapshot) = &batch.snapshot {
         writer.snapshot(snapshot)?;
@@ -147,20 +206,16 @@ fn write(writer: RunWriter<'_>, batch: &RunBatch) -> SqliteResult<()> {
     if let Some(before) = batch.trim_before {
         writer.trim(before)?;
     }
-    if batch.release {
-        writer.release()?;
-    }
     writer.blobs(&batch.blobs)?;
     consume(writer.transaction, &batch.run, &batch.consumed)?;
-    if let Some(timer) = batch.timer {
-        let mut update = writer.transaction.prepare_cached("UPDATE runs SET timer = ?2 WHERE number = ?1")?;
-        update.execute(params![writer.number, timer.map(|timer| timer.0)])?;
-    }
     if let Some(waits) = &batch.waits {
         writer.waits(waits)?;
     }
-    if let Some(change) = &batch.status {
-        writer.status(&batch.run, change)?;
+    if !writer.is_new {
+        writer.change(run, &batch)?;
+    }
+    if batch.status.as_ref().is_some_and(is_end) {
+        writer.end(&batch.run)?;
     }
     if let Some(logs) = &batch.logs {
         append_lines(writer.transaction, writer.number, &logs.lines, logs.max_run_bytes)?;
@@ -170,25 +225,28 @@ fn write(writer: RunWriter<'_>, batch: &RunBatch) -> SqliteResult<()> {
 }
 
 impl RunWriter<'_> {
-    fn record(self, first_tick: u64, record: JournalRecord) -> SqliteResult<()> {
+    fn record(self, first_tick: u64, record: &JournalRecord) -> SqliteResult<()> {
         let JournalRecord { ticks, first_event, events, body } = record;
-        let row = JournalRow { first_tick, ticks, first_event, events, body };
+        let (sum, written) = (body_sum(body), self.transaction.sequence());
+        let checksum = seal(&[&self.number, &first_tick, ticks, first_event, events, &sum, &written]);
+        self.transaction.note(checksum);
         let mut insert = self.transaction.prepare_cached(
-            "INSERT INTO journal (run, first_tick, ticks, first_event, events, checksum, body)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO journal (run, first_tick, ticks, first_event, events, body_checksum, written, checksum, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?;
-        let checksum = journal_checksum(self.number, &row);
-        insert.execute(params![self.number, first_tick, ticks, first_event, events, checksum, row.body])?;
+        insert.execute(params![self.number, first_tick, ticks, first_event, events, sum, written, checksum, body])?;
         Ok(())
     }
 
     fn snapshot(self, new: &NewSnapshot) -> SqliteResult<()> {
+        let NewSnapshot { tick, event, state_hash, body } = new;
         let mut insert = self.transaction.prepare_cached(
-            "INSERT OR REPLACE INTO snapshots (run, tick, event, state_hash, checksum, body)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT OR REPLACE INTO snapshots (run, tick, event, state_hash, body_checksum, checksum, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?;
-        let checksum = snapshot_checksum(self.number, new.tick, new.event, &new.state_hash, &new.body);
-        insert.execute(params![self.number, new.tick, new.event, new.state_hash, checksum, new.body])?;
+        let sum = body_sum(body);
+        let checksum = seal(&[&self.number, tick, event, &&state_hash[..], &sum]);
+        insert.execute(params![self.number, tick, event, state_hash, sum, checksum, body])?;
         Ok(())
     }
 
@@ -198,7 +256,7 @@ impl RunWriter<'_> {
             let mut insert = self
                 .transaction
                 .prepare_cached("INSERT OR IGNORE INTO blobs (hash, checksum, body) VALUES (?1, ?2, ?3)")?;
-            insert.execute(params![hash.0, blob_checksum(hash, body), body])?;
+            insert.execute(params![hash.0, seal(&[&&hash.0[..], &&body[..]]), body])?;
             let mut insert =
                 self.transaction.prepare_cached("INSERT OR IGNORE INTO blob_runs (hash, run) VALUES (?1, ?2)")?;
             insert.execute(params![hash.0, self.number])?;
@@ -209,12 +267,13 @@ impl RunWriter<'_> {
     fn iterations(self, iterations: &[IterationRow], trims: &[IterationTrim]) -> SqliteResult<()> {
         for iteration in iterations {
             let mut insert = self.transaction.prepare_cached(
-                "INSERT OR REPLACE INTO iterations (run, loop_path, first, last, outcome, checksum, body)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT OR REPLACE INTO iterations (run, loop_path, first, last, outcome, body_checksum, checksum, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?;
-            let checksum = iteration_checksum(self.number, iteration);
             let IterationRow { loop_path, first, last, outcome, body } = iteration;
-            insert.execute(params![self.number, loop_path, first, last, *outcome as u8, checksum, body])?;
+            let (outcome, sum) = (*outcome as u8, body_sum(body));
+            let checksum = seal(&[&self.number, &&**loop_path, first, last, &outcome, &sum]);
+            insert.execute(params![self.number, loop_path, first, last, outcome, sum, checksum, body])?;
         }
         for trim in trims {
             let mut delete = self.transaction.prepare_cached(
@@ -244,7 +303,7 @@ impl RunWriter<'_> {
         for wait in waits {
             let WaitRow { name, path, body, since, deadline } = wait;
             let deadline = deadline.map(|deadline| deadline.0);
-            let checksum = wait_checksum(self.number, wait);
+            let checksum = seal(&[&self.number, &&**name, &&**path, &since.0, &deadline, &&body[..]]);
             upsert.execute(params![self.number, name, path, since.0, deadline, checksum, body])?;
         }
         Ok(())
@@ -253,8 +312,7 @@ impl RunWriter<'_> {
     /// Trims the journal. Nothing is deleted without a snapshot to start from, and the newest row stays: it holds the
     /// journal's position.
     fn trim(self, before: u64) -> SqliteResult<()> {
-        let mut newest = self.transaction.prepare_cached("SELECT max(tick) FROM snapshots WHERE run = ?1")?;
-        let Some(newest) = newest.query_row([self.number], |row| row.get::<_, Option<u64>>(0))? else { return Ok(()) };
+        let Some(newest) = self.newest_snapshot()? else { return Ok(()) };
         let before = before.min(newest);
         let mut delete = self.transaction.prepare_cached(
             "DELETE FROM journal
@@ -267,83 +325,39 @@ impl RunWriter<'_> {
         Ok(())
     }
 
-    fn release(self) -> SqliteResult<()> {
-        let sql = format!("UPDATE runs SET {RELEASE}, owner = NULL WHERE number = ?1");
-        let mut update = self.transaction.prepare_cached(&sql)?;
-        update.execute([self.number])?;
-        Ok(())
+    fn newest_snapshot(self) -> SqliteResult<Option<u64>> {
+        let sql = format!("SELECT {SNAPSHOT_HEAD_COLUMNS} FROM snapshots WHERE run = ?1 ORDER BY tick DESC LIMIT 1");
+        let mut select = self.transaction.prepare_cached(&sql)?;
+        let decode = |row: &Row<'_>| snapshot_head(row, self.transaction.file());
+        let newest = select.query_and_then([self.number], decode)?.next().transpose()?;
+        Ok(newest.map(|newest| newest.tick))
     }
 
-    fn status(self, run: &Arc<str>, change: &StatusChange) -> SqliteResult<()> {
-        if !self.is_new {
-            let mut update = self.transaction.prepare_cached(
-                "UPDATE runs SET status = ?2, changed_at = ?3, result = ?4, result_checksum = ?5 WHERE number = ?1",
-            )?;
-            let checksum = change.result.as_ref().map(|result| result_checksum(run, result));
-            update.execute(params![self.number, change.status.as_str(), change.at.0, change.result, checksum])?;
+    /// Changes the columns of a run that exists: its owner, timer, status and result.
+    fn change(self, before: StoredRun, batch: &RunBatch) -> SqliteResult<()> {
+        let mut run = before.clone();
+        if batch.release {
+            run.release(self.transaction)?;
         }
-        if change.status.is_final() {
-            self.end(run)?;
+        if let Some(timer) = batch.timer {
+            run.timer = timer.map(|timer| timer.0);
         }
-        Ok(())
+        if let Some(change) = &batch.status {
+            (run.status, run.changed_at) = (change.status, change.at.0);
+            run.timer = run.timer.filter(|_| !is_end(change));
+        }
+        run.save(self.transaction, &before, batch.status.as_ref().map(|change| &change.result))
     }
 
-    /// Clears the timer, the waits and the inbox of a run that has ended.
+    /// Clears the waits and the inbox of a run that has ended.
     ///
     /// Messages may have arrived before the run was created; everything else of a new run came with its batch.
     fn end(self, run: &Arc<str>) -> SqliteResult<()> {
-        let mut update =
-            self.transaction.prepare_cached("UPDATE runs SET timer = NULL WHERE number = ?1 AND timer IS NOT NULL")?;
-        update.execute([self.number])?;
         let mut delete = self.transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?;
         delete.execute([self.number])?;
-        let mut update =
-            self.transaction.prepare_cached("UPDATE inbox SET consumed = 1 WHERE run = ?1 AND consumed = 0")?;
-        update.execute([run])?;
-        Ok(())
+        let mut select =
+            self.transaction.prepare_cached("SELECT request_id FROM inbox WHERE run = ?1 AND consumed = 0")?;
+        let left = select.query_map([run], |row| row.get(0))?.collect::<rusqlite::Result<Vec<Arc<str>>>>()?;
+        consume(self.transaction, run, &left)
     }
-}
-
-/// Marks requests as consumed. The row stays, without its body, so that the same request is recognised for ever.
-///
-/// A request that came without a message (from inside the owner's process) is recorded too.
-pub(crate) fn consume(transaction: &Transaction<'_>, run: &Arc<str>, consumed: &[Arc<str>]) -> SqliteResult<()> {
-    for request_id in consumed {
-        let mut upsert = transaction.prepare_cached(
-            "INSERT INTO inbox (run, request_id, at, consumed, checksum, body) VALUES (?1, ?2, 0, 1, ?3, x'')
-             ON CONFLICT (run, request_id) DO UPDATE SET consumed = 1, checksum = excluded.checksum, body = x''",
-        )?;
-        upsert.execute(params![run, request_id, inbox_checksum(run, request_id, &[])])?;
-    }
-    Ok(())
-}
-
-/// Delivers a message. It waits for a run that does not exist yet and is dropped for a run that has ended.
-fn send(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<()> {
-    let mut select = transaction.prepare_cached("SELECT status FROM runs WHERE id = ?1")?;
-    let status: Option<String> = select.query_row([&message.run], |row| row.get(0)).optional()?;
-    let ended = status.and_then(|word| RunStatus::parse(&word)).is_some_and(RunStatus::is_final);
-    if !ended {
-        put_message(transaction, message)?;
-    }
-    Ok(())
-}
-
-/// Delivers a cancellation. For a run that does not exist yet only the request is recorded, as if it had been
-/// consumed: there is no owner to wake.
-fn cancel(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<()> {
-    match find(transaction, &message.run)? {
-        Some(_) => send(transaction, message),
-        None => consume(transaction, &message.run, std::slice::from_ref(&message.request_id)),
-    }
-}
-
-/// Stores a message. Returns false if the request is already known.
-pub(crate) fn put_message(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<bool> {
-    let InboxRow { run, request_id, body, at } = message;
-    let mut insert = transaction.prepare_cached(
-        "INSERT OR IGNORE INTO inbox (run, request_id, at, consumed, checksum, body) VALUES (?1, ?2, ?3, 0, ?4, ?5)",
-    )?;
-    let kept = insert.execute(params![run, request_id, at.0, inbox_checksum(run, request_id, body), body])?;
-    Ok(kept == 1)
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::{OptionalExtension, Params, Transaction, params};
+use rusqlite::{OptionalExtension, Params, Row, params};
 use windlass_store::backend::MAX_REMOVED_PER_CALL;
 use windlass_store::{
     BatchRemoval, EndedTree, RUN_FORMAT, RemovableTree, RunStatus, StoreClean, StoreError, SweepResult, TreeRemoval,
@@ -16,7 +16,10 @@ use windlass_value::{BlobHash, Timestamp};
 
 use crate::SqliteStore;
 use crate::error::SqliteResult;
+use crate::rows::check;
 use crate::schema::unfinished;
+use crate::seal::seal;
+use crate::transaction::WriteTransaction;
 
 /// Maximum number of rows, and approximate maximum number of bytes, that one call of `sweep` frees.
 const MAX_ROWS_PER_SWEEP: u32 = 256;
@@ -164,7 +167,12 @@ impl StoreClean for SqliteStore {
 }
 
 /// Removes as much of a tree as the row budget allows.
-fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mut usize) -> SqliteResult<TreeRemoval> {
+fn remove(
+    transaction: &WriteTransaction<'_>,
+    run: &str,
+    before: Timestamp,
+    rows: &mut usize,
+) -> SqliteResult<TreeRemoval> {
     let mut select = transaction.prepare_cached(IS_REMOVABLE)?;
     let root: Option<i64> = select.query_row(params![run, before.0, RUN_FORMAT], |row| row.get(0)).optional()?;
     let Some(root) = root else { return Ok(TreeRemoval::default()) };
@@ -185,19 +193,20 @@ fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mu
 }
 
 /// Removes a run from every listing. Returns the number of deleted rows.
-fn detach_run(transaction: &Transaction<'_>, number: i64, id: &str) -> SqliteResult<usize> {
+fn detach_run(transaction: &WriteTransaction<'_>, number: i64, id: &str) -> SqliteResult<usize> {
     let mut rows = transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM log_totals WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM run_labels WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM inbox WHERE run = ?1")?.execute([id])?;
-    transaction.prepare_cached("INSERT INTO removed_runs (number) VALUES (?1)")?.execute([number])?;
+    let mut insert = transaction.prepare_cached("INSERT INTO removed_runs (number, checksum) VALUES (?1, ?2)")?;
+    insert.execute(params![number, seal(&[&number])])?;
     Ok(rows)
 }
 
 /// The progress of one `sweep` call.
 struct Sweeper<'t> {
-    transaction: &'t Transaction<'t>,
+    transaction: &'t WriteTransaction<'t>,
     rows: u32,
     swept: SweepResult,
 }
@@ -221,8 +230,13 @@ impl Sweeper<'_> {
 
     /// Returns the next removed run that has rows left.
     fn next(&self) -> SqliteResult<Option<i64>> {
-        let mut select = self.transaction.prepare_cached("SELECT min(number) FROM removed_runs")?;
-        Ok(select.query_row([], |row| row.get(0))?)
+        let sql = "SELECT number, checksum, number FROM removed_runs ORDER BY number LIMIT 1";
+        let mut select = self.transaction.prepare_cached(sql)?;
+        let decode = |row: &Row<'_>| {
+            check(row, 1, "removed_runs", self.transaction.file())?;
+            Ok(row.get(0)?)
+        };
+        select.query_and_then([], decode)?.next().transpose()
     }
 
     /// Frees the rows of a run. A long row may span thousands of pages, so the byte budget is checked after each row.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rusqlite::ffi;
-use windlass_store::{StoreError, StoreErrorKind};
+use windlass_store::{DamagedRow, StoreError, StoreErrorKind};
 
 /// The reason why a transaction ended: an SQLite error, or an error found by the store.
 pub(crate) enum SqliteStoreError {
@@ -26,6 +26,11 @@ impl From<StoreError> for SqliteStoreError {
 pub(crate) type SqliteResult<T> = Result<T, SqliteStoreError>;
 
 impl SqliteStoreError {
+    /// Returns whether the damage is limited to one row.
+    pub(crate) fn is_damaged_row(&self) -> bool {
+        matches!(self, SqliteStoreError::Store(error) if error.damaged_row.is_some())
+    }
+
     pub(crate) fn into_error(self, file: &Path) -> StoreError {
         match self {
             SqliteStoreError::Sqlite(error) => from_sqlite(&error, file),
@@ -35,9 +40,10 @@ impl SqliteStoreError {
 }
 
 /// The error for a row whose checksum does not match.
-pub(crate) fn damaged_row(table: &str, row: impl std::fmt::Display, file: &Path) -> StoreError {
-    let message = format!("Table {table}, row {row} is damaged: its checksum does not match.");
-    damaged(message, file)
+pub(crate) fn damaged_row(what: DamagedRow, file: &Path) -> StoreError {
+    let name = what.key.as_ref().map_or_else(String::new, |key| format!(" ({key})"));
+    let message = format!("Table {}, row {}{name} is damaged: its checksum does not match.", what.table, what.row);
+    damaged(message, file).with_damaged_row(what)
 }
 
 pub(crate) fn damaged(message: String, file: &Path) -> StoreError {

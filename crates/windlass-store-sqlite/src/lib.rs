@@ -4,8 +4,12 @@
 
 mod append;
 mod backup;
+mod chain;
 mod clean;
 mod error;
+mod head;
+mod inbox;
+mod inventory;
 mod logs;
 mod open;
 mod owners;
@@ -15,11 +19,17 @@ mod reserve;
 mod rows;
 mod scan;
 mod schema;
+mod seal;
+mod session;
+mod stored_run;
+mod transaction;
 mod verify;
+mod wal;
 mod write;
 mod write_lock;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -28,9 +38,15 @@ use windlass_value::Timestamp;
 
 pub use crate::backup::{BackupOptions, BackupReport, RestoreOptions, RestoreReport, restore};
 use crate::error::SqliteResult;
+use crate::head::{HeadFile, HeadRecord};
+use crate::inventory::{Mismatch, log_path};
 pub use crate::open::{SqliteOptions, SyncMode};
 pub use crate::reserve::DEFAULT_RESERVED_BYTES;
 use crate::reserve::SpaceReserve;
+use crate::session::{HeadKeeper, OpenedFiles, UsersLock};
+#[doc(hidden)]
+pub use crate::stored_run::reseal_runs;
+use crate::transaction::WriteTransaction;
 use crate::write_lock::FairLock;
 
 /// Maximum number of idle read connections in the pool.
@@ -48,6 +64,12 @@ pub struct SqliteStore {
     /// Used only for the change mark, because SQLite's `data_version` is specific to a connection.
     watcher: Mutex<Option<Connection>>,
     stopped: OnceLock<StoreError>,
+    opened: OpenedFiles,
+    users: UsersLock,
+    keeper: HeadKeeper,
+    is_closed: AtomicBool,
+    /// The last commit that this process has synced.
+    synced: AtomicU64,
 }
 
 /// The settings of the write connection.
@@ -66,16 +88,39 @@ impl SqliteStore {
     pub fn open(directory: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let file = directory.join("windlass.db");
         let owners = directory.join("owners");
-        let connection = open::open_writer(directory, &file, &options)?;
+        open::create_if_missing(directory, &file, &options)?;
+        let head = HeadFile::open(directory)?;
+        let gate = head.as_ref().map(HeadFile::lock).transpose()?;
+        let (users, is_alone) = UsersLock::join(directory)?;
+        let mut may_be_copy = false;
+        if is_alone {
+            // Others have checked the files, and keep SQLite from discarding anything.
+            may_be_copy = open::check_files(&file, gate.as_ref())?;
+        }
+        let connection = open::open_writer(&file, &options)?;
+        if may_be_copy {
+            open::check_copy(&connection, &file)?;
+        }
         if !owners::remove_dead_owners(&owners, |owner| open::has_open_runs(&connection, &file, owner))? {
             open::checkpoint(&connection, &file)?;
         }
+        let opened = OpenedFiles::new(&file)?;
+        if let Some(gate) = gate.filter(|_| is_alone) {
+            gate.advance(HeadRecord::of_link(&open::last_link(&connection, &file)?, opened.database))?;
+        }
+        users.share()?;
+        let Some(head) = head else { return Err(Mismatch::no_head(&file)) };
         Ok(SqliteStore {
+            opened,
+            users,
+            keeper: HeadKeeper::new(head),
+            is_closed: AtomicBool::new(false),
             writer: FairLock::new(directory, options.lock_timeout, connection),
             reserve: SpaceReserve::open(directory, options.reserved_bytes),
             readers: Mutex::default(),
             watcher: Mutex::default(),
             stopped: OnceLock::new(),
+            synced: AtomicU64::new(0),
             file,
             owners,
             options,
@@ -102,27 +147,27 @@ impl SqliteStore {
     }
 
     /// Runs one write transaction: durable when it returns, without a trace when it fails.
-    fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
+    fn write<T>(&self, work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
         self.transact(|transaction| Ok((work(transaction)?, true)))
     }
 
     /// Runs one write transaction that is rolled back if `work` returns `false`.
-    fn write_if(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<bool>) -> Result<bool, StoreError> {
+    fn write_if(&self, work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<bool>) -> Result<bool, StoreError> {
         self.transact(|transaction| work(transaction).map(|whether| (whether, whether)))
     }
 
     /// Runs one write transaction whose commit is not synced. It survives the death of the process, and is durable with
     /// the next synced commit.
-    fn write_unsynced<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
+    fn write_unsynced<T>(&self, work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
         self.refuse_if_stopped()?;
         let mut connection = self.writer.enter()?;
         self.refuse_if_stopped()?;
         let attempt = |connection: &mut Connection| {
             // In WAL mode NORMAL syncs only checkpoints; the database stays consistent.
             open::set_synchronous(connection, "NORMAL")?;
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction = WriteTransaction::begin(connection, &self.file)?;
             let outcome = work(&transaction)?;
-            transaction.commit()?;
+            transaction.commit(self.synced.load(Ordering::Acquire))?;
             Ok(outcome)
         };
         let outcome = attempt(&mut connection);
@@ -130,21 +175,63 @@ impl SqliteStore {
         self.stop_on_io_error(outcome.and_then(|outcome| restored.map(|()| outcome)))
     }
 
-    fn transact<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<(T, bool)>) -> Result<T, StoreError> {
+    fn transact<T>(
+        &self,
+        work: impl FnOnce(&WriteTransaction<'_>) -> SqliteResult<(T, bool)>,
+    ) -> Result<T, StoreError> {
         self.refuse_if_stopped()?;
         let mut connection = self.writer.enter()?;
         // The transaction that this one waited for may have stopped the store.
         self.refuse_if_stopped()?;
         let attempt = |connection: &mut Connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction = WriteTransaction::begin(connection, &self.file)?;
             let (outcome, keep) = work(&transaction)?;
-            match keep {
-                true => transaction.commit()?,
-                false => transaction.rollback()?,
+            if !keep {
+                transaction.rollback()?;
+            } else if let Some(link) = transaction.commit(self.synced.load(Ordering::Acquire))?
+                && self.options.durability == SyncMode::Full
+            {
+                self.synced.store(link.sequence, Ordering::Release);
+                // Only now: a store that was removed meanwhile has this commit nowhere.
+                self.opened.check_database()?;
+                self.keeper.publish(&link, self.opened.database);
             }
             Ok(outcome)
         };
         self.stop_on_io_error(attempt(&mut connection))
+    }
+
+    /// Ends the use of the store: all commits go into the database, the log is removed, and the head record says so.
+    /// Another process that has the store open keeps the log. Nothing is written after an error that has stopped the
+    /// store.
+    pub fn close(&self) {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.keeper.end();
+        let was_stopped = self.stopped.set(closed_error(&self.file)).is_err();
+        locked(&self.readers).clear();
+        locked(&self.watcher).take();
+        let Ok(connection) = self.writer.take_content(Connection::open_in_memory) else { return };
+        if !was_stopped {
+            // What cannot be written now is still in the log.
+            let _ = self.close_files(connection);
+        }
+    }
+
+    fn close_files(&self, connection: Connection) -> Result<(), StoreError> {
+        self.opened.check_database()?;
+        let gate = self.keeper.head().lock()?;
+        let is_alone = self.users.is_alone()?;
+        let link = open::last_link(&connection, &self.file)?;
+        open::close_writer(connection, is_alone).map_err(|error| error.into_error(&self.file))?;
+        let is_closed = is_alone && !log_path(&self.file).exists();
+        if self.options.durability == SyncMode::Full || is_closed {
+            let mut record = HeadRecord::of_link(&link, self.opened.database);
+            record.is_closed = is_closed;
+            gate.advance(record)?;
+        }
+        Ok(())
     }
 
     /// Runs one short read transaction on its own connection.
@@ -184,12 +271,22 @@ impl SqliteStore {
     fn stop_on_io_error<T>(&self, outcome: SqliteResult<T>) -> Result<T, StoreError> {
         outcome.map_err(|trouble| {
             let error = trouble.into_error(&self.file);
-            if error.kind == StoreErrorKind::Io {
+            if matches!(error.kind, StoreErrorKind::Io | StoreErrorKind::Gone) {
                 let _ = self.stopped.set(error.clone());
             }
             error
         })
     }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn closed_error(file: &Path) -> StoreError {
+    StoreError::new(StoreErrorKind::Stopped, format!("{} was closed.", file.display())).with_file(file)
 }
 
 impl StoreOwners for SqliteStore {

@@ -1,6 +1,7 @@
 //! Log lines of tasks. Those that are not part of a batch are committed without a sync: the next commit of a journal
 //! syncs them as well.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
@@ -9,6 +10,9 @@ use windlass_value::Timestamp;
 
 use crate::SqliteStore;
 use crate::error::SqliteResult;
+use crate::rows::check;
+use crate::seal::seal;
+use crate::transaction::WriteTransaction;
 
 /// The number of lines that one statement removes, when a run has written too much.
 const TRIM_LINES: u32 = 256;
@@ -30,16 +34,15 @@ impl StoreLogs for SqliteStore {
     fn logs(&self, run: &str, filter: LogFilter<'_>, after: i64, limit: u32) -> Result<LogPage, StoreError> {
         self.read(|transaction| {
             let Some(number) = run_number(transaction, run)? else { return Ok(LogPage::default()) };
-            let mut select = transaction.prepare_cached("SELECT removed FROM log_totals WHERE run = ?1")?;
-            let removed = select.query_row([number], |row| row.get(0)).optional()?.unwrap_or(0);
-            let mut select = transaction.prepare_cached(
-                "SELECT position, path, attempt, stream, at, text FROM logs
+            let removed = totals(transaction, number, self.file())?.removed;
+            let sql = format!(
+                "SELECT {LOG_COLUMNS} FROM logs
                  WHERE run = ?1 AND position > ?2
                      AND (?4 IS NULL OR path = ?4 OR substr(path, 1, length(?4) + 1) IN (?4 || '.', ?4 || '['))
-                 ORDER BY position LIMIT ?3",
-            )?;
-            let lines = select.query_map(params![number, after, limit, filter.path], log_row)?;
-            Ok(LogPage { lines: lines.collect::<rusqlite::Result<_>>()?, removed })
+                 ORDER BY position LIMIT ?3"
+            );
+            let lines = self.all_in(transaction, &sql, params![number, after, limit, filter.path], log_row)?;
+            Ok(LogPage { lines, removed })
         })
     }
 }
@@ -49,10 +52,14 @@ fn run_number(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<i
     Ok(select.query_row([run], |row| row.get(0)).optional()?)
 }
 
-fn log_row(row: &Row<'_>) -> rusqlite::Result<LogRow> {
+pub(crate) const LOG_COLUMNS: &str = "run, path, attempt, stream, at, text, checksum, position";
+pub(crate) const LOG_TOTAL_COLUMNS: &str = "run, bytes, removed, checksum, run";
+
+pub(crate) fn log_row(row: &Row<'_>, file: &Path) -> SqliteResult<LogRow> {
+    check(row, 6, "logs", file)?;
     let stream: u8 = row.get(3)?;
     Ok(LogRow {
-        position: row.get(0)?,
+        position: row.get(7)?,
         path: row.get::<_, Arc<str>>(1)?,
         attempt: row.get(2)?,
         // A line of an unknown stream is still a line.
@@ -62,8 +69,27 @@ fn log_row(row: &Row<'_>) -> rusqlite::Result<LogRow> {
     })
 }
 
+/// The size of a run's log.
+#[derive(Default)]
+pub(crate) struct LogTotals {
+    bytes: u64,
+    removed: u64,
+}
+
+pub(crate) fn log_totals(row: &Row<'_>, file: &Path) -> SqliteResult<LogTotals> {
+    check(row, 3, "log_totals", file)?;
+    Ok(LogTotals { bytes: row.get(1)?, removed: row.get(2)? })
+}
+
+fn totals(transaction: &Transaction<'_>, number: i64, file: &Path) -> SqliteResult<LogTotals> {
+    let sql = format!("SELECT {LOG_TOTAL_COLUMNS} FROM log_totals WHERE run = ?1");
+    let mut select = transaction.prepare_cached(&sql)?;
+    let found = select.query_and_then([number], |row| log_totals(row, file))?.next().transpose()?;
+    Ok(found.unwrap_or_default())
+}
+
 /// Appends lines of one run, if it exists.
-fn append_group(transaction: &Transaction<'_>, lines: &[NewLogLine], max_run_bytes: u64) -> SqliteResult<()> {
+fn append_group(transaction: &WriteTransaction<'_>, lines: &[NewLogLine], max_run_bytes: u64) -> SqliteResult<()> {
     let Some(first) = lines.first() else { return Ok(()) };
     match run_number(transaction, &first.run)? {
         Some(number) => append_lines(transaction, number, lines, max_run_bytes),
@@ -73,44 +99,45 @@ fn append_group(transaction: &Transaction<'_>, lines: &[NewLogLine], max_run_byt
 
 /// Appends lines of one run, and removes its oldest lines if it has written too much.
 pub(crate) fn append_lines(
-    transaction: &Transaction<'_>,
+    transaction: &WriteTransaction<'_>,
     number: i64,
     lines: &[NewLogLine],
     max_run_bytes: u64,
 ) -> SqliteResult<()> {
-    let mut insert = transaction
-        .prepare_cached("INSERT INTO logs (run, path, attempt, stream, at, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
-    for line in lines {
-        insert.execute(params![number, line.path, line.attempt, line.stream as u8, line.at.0, line.text])?;
-    }
-    let added: u64 = lines.iter().map(|line| line.text.len() as u64).sum();
-    let mut upsert = transaction.prepare_cached(
-        "INSERT INTO log_totals (run, bytes, removed) VALUES (?1, ?2, 0)
-         ON CONFLICT (run) DO UPDATE SET bytes = bytes + excluded.bytes RETURNING bytes",
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO logs (run, path, attempt, stream, at, checksum, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
-    let bytes: u64 = upsert.query_row(params![number, added], |row| row.get(0))?;
-    trim(transaction, number, bytes, max_run_bytes)
+    for line in lines {
+        let stream = line.stream as u8;
+        let checksum = seal(&[&number, &&*line.path, &line.attempt, &stream, &line.at.0, &&*line.text]);
+        insert.execute(params![number, line.path, line.attempt, stream, line.at.0, checksum, line.text])?;
+    }
+    let mut total = totals(transaction, number, transaction.file())?;
+    total.bytes += lines.iter().map(|line| line.text.len() as u64).sum::<u64>();
+    trim(transaction, number, &mut total, max_run_bytes)?;
+    let checksum = seal(&[&number, &total.bytes, &total.removed]);
+    let mut upsert = transaction.prepare_cached(
+        "INSERT INTO log_totals (run, bytes, removed, checksum) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (run) DO UPDATE SET
+             bytes = excluded.bytes, removed = excluded.removed, checksum = excluded.checksum",
+    )?;
+    upsert.execute(params![number, total.bytes, total.removed, checksum])?;
+    Ok(())
 }
 
-fn trim(transaction: &Transaction<'_>, number: i64, mut bytes: u64, max_bytes: u64) -> SqliteResult<()> {
+fn trim(transaction: &Transaction<'_>, number: i64, total: &mut LogTotals, max_bytes: u64) -> SqliteResult<()> {
     let mut delete = transaction.prepare_cached(
         "DELETE FROM logs WHERE position IN (SELECT position FROM logs WHERE run = ?1 ORDER BY position LIMIT ?2)
          RETURNING length(CAST(text AS BLOB))",
     )?;
-    let mut removed = 0u64;
-    while bytes > max_bytes {
+    while total.bytes > max_bytes {
         let sizes = delete.query_map(params![number, TRIM_LINES], |row| row.get(0))?;
         let sizes = sizes.collect::<rusqlite::Result<Vec<u64>>>()?;
         if sizes.is_empty() {
             break;
         }
-        removed += sizes.len() as u64;
-        bytes = bytes.saturating_sub(sizes.iter().sum());
-    }
-    if removed > 0 {
-        let mut update =
-            transaction.prepare_cached("UPDATE log_totals SET bytes = ?2, removed = removed + ?3 WHERE run = ?1")?;
-        update.execute(params![number, bytes, removed])?;
+        total.removed += sizes.len() as u64;
+        total.bytes = total.bytes.saturating_sub(sizes.iter().sum());
     }
     Ok(())
 }

@@ -5,11 +5,21 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::config::DbConfig;
+use rusqlite::functions::FunctionFlags;
+use rusqlite::{Connection, OpenFlags, Row, TransactionBehavior, params};
+use windlass_store::backend::RowSum;
 use windlass_store::{StoreError, StoreErrorKind};
 
+use crate::chain::ChainLink;
 use crate::error::{SqliteResult, SqliteStoreError, damaged, from_io};
+use crate::head::{HeadFile, HeadLock, HeadRecord, identity};
+use crate::inventory::{Inventory, log_path, refused};
 use crate::schema::{APPLICATION_ID, FORMAT_VERSION, TABLES, unfinished};
+use crate::seal::{RowCheck, are_sealed, seal};
+use crate::transaction::newest_link;
+use crate::verify::verify;
+use crate::wal::HEADER_BYTES;
 use crate::write_lock::LockFile;
 
 /// The point at which a commit counts as done.
@@ -66,8 +76,44 @@ const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
 
 const MAX_CACHED_STATEMENTS: usize = 64;
 
-pub(crate) fn open_writer(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
-    create_if_missing(directory, file, options)?;
+/// Checks the files of a store that no other process has open, before SQLite may discard anything. Returns whether
+/// they may be a copy of a store in use.
+pub(crate) fn check_files(file: &Path, head: Option<&HeadLock<'_>>) -> Result<bool, StoreError> {
+    let record = head.map(HeadLock::read).transpose()?.flatten();
+    let Some(inventory) = Inventory::take(file, record)? else { return Ok(false) };
+    match inventory.mismatch() {
+        Some(mismatch) => Err(mismatch.into_error(&inventory)),
+        None => Ok(inventory.may_be_copy()),
+    }
+}
+
+/// Checks every page and every row of a database that may have been copied while it was in use.
+pub(crate) fn check_copy(connection: &Connection, file: &Path) -> Result<(), StoreError> {
+    let transaction =
+        connection.unchecked_transaction().map_err(|error| SqliteStoreError::from(error).into_error(file))?;
+    let findings = verify(&transaction, file);
+    let Some(first) = findings.first() else { return Ok(()) };
+    let message = format!(
+        "{} is a copy that was made while the store was in use, and its parts do not belong together: {first}",
+        file.display()
+    );
+    Err(refused(message, file))
+}
+
+/// Reads the link of the newest commit.
+pub(crate) fn last_link(connection: &Connection, file: &Path) -> Result<ChainLink, StoreError> {
+    newest_link(connection, file).map_err(|error| error.into_error(file))
+}
+
+/// Closes a connection. If it is the last one of all, SQLite copies the log into the database, syncs it and removes the
+/// log.
+pub(crate) fn close_writer(connection: Connection, is_last: bool) -> SqliteResult<()> {
+    connection.flush_prepared_statement_cache();
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !is_last)?;
+    connection.close().map_err(|(_, error)| SqliteStoreError::from(error))
+}
+
+pub(crate) fn open_writer(file: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     connect(file, flags, options)
         .and_then(|connection| check_and_set(connection, file, options))
@@ -100,8 +146,32 @@ fn connect(file: &Path, flags: OpenFlags, options: &SqliteOptions) -> SqliteResu
     let connection = Connection::open_with_flags(file, flags)?;
     connection.busy_timeout(options.lock_timeout)?;
     connection.set_prepared_statement_cache_capacity(MAX_CACHED_STATEMENTS);
+    // The log is removed by `close_writer` only: not when a store is refused or was stopped.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    add_functions(&connection)?;
     Ok(connection)
 }
+
+/// Adds the function with which queries verify the newest row of a journal: it returns the number of ticks; or, if the
+/// row is damaged, the number that it has, negated and less 1.
+fn add_functions(connection: &Connection) -> SqliteResult<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function("windlass_ticks", JOURNAL_SUMMED + 1, flags, |context| {
+        let count = context.len() - 1;
+        let values = (0..count).map(|value| context.get_raw(value));
+        match are_sealed(values, context.get_raw(count)) {
+            true => Ok(context.get::<i64>(1)? + context.get::<i64>(2)?),
+            false => {
+                let number = |value| context.get_raw(value).as_i64().unwrap_or(0);
+                Ok(-1 - number(1).saturating_add(number(2)).max(0))
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// The number of columns that the checksum of a journal row is over.
+const JOURNAL_SUMMED: i32 = 7;
 
 /// Sets when commits of a connection are synced.
 pub(crate) fn set_synchronous(connection: &Connection, mode: &str) -> SqliteResult<()> {
@@ -110,6 +180,7 @@ pub(crate) fn set_synchronous(connection: &Connection, mode: &str) -> SqliteResu
 
 fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -> SqliteResult<Connection> {
     check_format(&connection, file)?;
+    check_schema(&connection, file)?;
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
         return Err(damaged(format!("{} cannot keep a write-ahead log (mode {mode}).", file.display()), file).into());
@@ -117,7 +188,7 @@ fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -
     set_synchronous(&connection, options.durability.as_pragma())?;
     connection.pragma_update(None, "foreign_keys", false)?;
     // Query plans do not depend on bound values, so a statement is prepared once and not again with every new number.
-    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "wal_autocheckpoint", options.checkpoint_pages)?;
     connection.pragma_update_and_check(None, "journal_size_limit", MAX_LOG_BYTES, |_| Ok(()))?;
     if let Some(pages) = options.max_pages {
@@ -156,18 +227,39 @@ fn check_format(connection: &Connection, file: &Path) -> SqliteResult<()> {
 /// Creates a store under another name and then renames it, so that a crash leaves a complete store or none.
 ///
 /// This needs one sync of the file and one of the directory, where SQLite itself takes about ten.
-fn create_if_missing(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
+pub(crate) fn create_if_missing(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
     if file.exists() {
         return Ok(());
     }
     create_directory(directory)?;
     let mut lock = LockFile::new(directory.join("writer.lock"));
     lock.lock(options.lock_timeout)?;
-    if !file.exists() {
-        create_store(directory, file, options)?;
-    }
+    let created = match file.exists() {
+        true => Ok(()),
+        false => refuse_leftovers(directory, file).and_then(|()| create_store(directory, file, options)),
+    };
     lock.unlock();
-    Ok(())
+    created
+}
+
+/// Refuses to create a store where another one has lost its database.
+fn refuse_leftovers(directory: &Path, file: &Path) -> Result<(), StoreError> {
+    let record = match HeadFile::open(directory)? {
+        Some(head) => head.lock()?.read()?,
+        None => None,
+    };
+    let commits = record.map_or(0, |record| record.sequence);
+    let log = log_path(file);
+    let log_bytes = fs::metadata(&log).map_or(0, |found| found.len());
+    if commits == 0 && log_bytes <= HEADER_BYTES as u64 {
+        return Ok(());
+    }
+    let (shown, log) = (file.display(), log.display());
+    let left = match log_bytes > 0 {
+        true => format!("its log {log} is there"),
+        false => format!("its head record names {commits} commits"),
+    };
+    Err(refused(format!("The database {shown} is missing, although {left}."), file))
 }
 
 pub(crate) fn create_directory(directory: &Path) -> Result<(), StoreError> {
@@ -189,7 +281,7 @@ fn create_store(directory: &Path, file: &Path, options: &SqliteOptions) -> Resul
         // Remove the leftovers of an interrupted attempt; usually there are none.
         let _ = fs::remove_file(directory.join(format!("windlass.db.new{leftover}")));
     }
-    write_tables(&temporary, options).map_err(|trouble| trouble.into_error(&temporary))?;
+    let link = write_tables(&temporary, options).map_err(|trouble| trouble.into_error(&temporary))?;
     // SQLite gives the log and its index the same mode.
     let private = fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600));
     private.map_err(|error| from_io(&error, "make private", &temporary))?;
@@ -197,11 +289,14 @@ fn create_store(directory: &Path, file: &Path, options: &SqliteOptions) -> Resul
         let made = File::open(&temporary).and_then(|made| made.sync_all());
         made.map_err(|error| from_io(&error, "sync", &temporary))?;
     }
+    // The head record comes first: a database without one is refused.
+    let database = identity(&temporary)?.unwrap_or_default();
+    HeadFile::create(directory, HeadRecord::of_link(&link, database))?;
     fs::rename(&temporary, file).map_err(|error| from_io(&error, "rename", &temporary))?;
     sync_directory(directory)
 }
 
-fn write_tables(temporary: &Path, options: &SqliteOptions) -> SqliteResult<()> {
+fn write_tables(temporary: &Path, options: &SqliteOptions) -> SqliteResult<ChainLink> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = connect(temporary, flags, options)?;
     connection.pragma_update(None, "synchronous", "OFF")?;
@@ -210,11 +305,58 @@ fn write_tables(temporary: &Path, options: &SqliteOptions) -> SqliteResult<()> {
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", FORMAT_VERSION)?;
     transaction.execute_batch(TABLES)?;
-    transaction
-        .execute("INSERT INTO meta VALUES ('created_by', ?1)", [concat!("windlass ", env!("CARGO_PKG_VERSION"))])?;
+    let first = ChainLink::first(new_store_name()?);
+    transaction.execute("INSERT INTO chain (id, link) VALUES (1, ?1)", [first.encode()])?;
+    for (key, value) in [("created_by", CREATED_BY.to_owned()), ("schema", schema_sum(&transaction)?)] {
+        let checksum = seal(&[&key, &value.as_str()]);
+        transaction.execute("INSERT INTO meta VALUES (?1, ?2, ?3)", params![key, value, checksum])?;
+    }
     transaction.commit()?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-    connection.close().map_err(|(_, error)| SqliteStoreError::from(error))
+    close_writer(connection, true)?;
+    Ok(first)
+}
+
+const CREATED_BY: &str = concat!("windlass ", env!("CARGO_PKG_VERSION"));
+
+/// Returns a random name for a store.
+fn new_store_name() -> SqliteResult<[u8; 16]> {
+    let mut name = [0; 16];
+    let random = getrandom::fill(&mut name).map_err(|error| error.to_string());
+    let failed = |error| StoreError::new(StoreErrorKind::Io, format!("Could not get random numbers: {error}."));
+    random.map_err(failed)?;
+    Ok(name)
+}
+
+/// Returns a checksum of the tables and indexes as SQLite has them.
+pub(crate) fn schema_sum(connection: &Connection) -> SqliteResult<String> {
+    let mut select = connection.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name")?;
+    let mut rows = select.query([])?;
+    let mut sum = RowSum::default();
+    while let Some(row) = rows.next()? {
+        for column in 0..4 {
+            match row.get::<_, Option<String>>(column)? {
+                Some(text) => sum.bytes(b't', text.as_bytes()),
+                None => sum.null(),
+            }
+        }
+    }
+    Ok(format!("{:08x}", sum.finish()))
+}
+
+/// Checks that the tables are those that were created: a damaged definition would misread every row.
+fn check_schema(connection: &Connection, file: &Path) -> SqliteResult<()> {
+    let mut select = connection.prepare("SELECT key, value, checksum FROM meta WHERE key = 'schema'")?;
+    let decode = |row: &Row<'_>| match RowCheck::new(row, 2).is_sealed()? {
+        true => row.get::<_, String>(1),
+        false => Ok(String::new()),
+    };
+    let stored = select.query_map([], decode)?.next().transpose()?;
+    if stored != Some(schema_sum(connection)?) {
+        let message = format!("The definitions of the tables in {} are damaged.", file.display());
+        return Err(damaged(message, file).into());
+    }
+    Ok(())
 }
 
 /// Syncs a directory: a new name is durable only once its directory is.

@@ -1,6 +1,6 @@
 //! Reads of one run.
 
-use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
+use rusqlite::{Params, Row, Transaction, params};
 use windlass_store::{
     InboxRow, IterationHeader, IterationRow, JournalRow, PlanRow, RunRow, SnapshotRow, StoreError, StoreRead,
     check_run_format,
@@ -9,11 +9,13 @@ use windlass_value::BlobHash;
 
 use crate::SqliteStore;
 use crate::error::SqliteResult;
+use crate::inbox::find_message;
 use crate::rows::{
-    BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS,
-    blob_body, inbox_row, iteration_outcome, iteration_row, journal_row, plan_row, run_row, snapshot_row,
+    BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, ITERATION_HEAD_COLUMNS, JOURNAL_COLUMNS, JOURNAL_HEAD_COLUMNS,
+    JournalHead, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS, blob_body, inbox_row, iteration_head, iteration_row,
+    journal_head_row, journal_row, plan_row, run_row, snapshot_row,
 };
-use crate::write::is_known_request;
+use crate::stored_run::{StoredRun, stored_run_columns};
 
 impl SqliteStore {
     pub(crate) fn all<T>(
@@ -32,8 +34,23 @@ impl SqliteStore {
         parameters: impl Params,
         decode: impl Fn(&Row<'_>, &std::path::Path) -> SqliteResult<T>,
     ) -> SqliteResult<Vec<T>> {
+        self.each_in(transaction, sql, parameters, decode)?.into_iter().collect()
+    }
+
+    /// Reads rows with one result each: a damaged row does not hide the others.
+    pub(crate) fn each_in<T>(
+        &self,
+        transaction: &Transaction<'_>,
+        sql: &str,
+        parameters: impl Params,
+        decode: impl Fn(&Row<'_>, &std::path::Path) -> SqliteResult<T>,
+    ) -> SqliteResult<Vec<SqliteResult<T>>> {
         let mut select = transaction.prepare_cached(sql)?;
-        select.query_and_then(parameters, |row| decode(row, self.file()))?.collect()
+        let (mut rows, mut found) = (select.query(parameters)?, Vec::new());
+        while let Some(row) = rows.next()? {
+            found.push(decode(row, self.file()));
+        }
+        Ok(found)
     }
 
     fn first<T>(
@@ -53,7 +70,7 @@ impl SqliteStore {
         run: &str,
         read: impl FnOnce(&Transaction<'_>, i64) -> SqliteResult<T>,
     ) -> Result<T, StoreError> {
-        self.read(|transaction| match number_of(transaction, run)? {
+        self.read(|transaction| match number_of(transaction, run, self.file())? {
             Some(number) => read(transaction, number),
             None => Ok(T::default()),
         })
@@ -120,7 +137,7 @@ impl StoreRead for SqliteStore {
              ORDER BY first_tick LIMIT ?3"
         );
         self.read_run(run, |transaction, number| {
-            let tick = tick_of_event(transaction, number, from)?;
+            let tick = self.tick_of_event(transaction, number, from)?;
             self.all_in(transaction, &sql, params![number, tick, limit], journal_row)
         })
     }
@@ -132,7 +149,7 @@ impl StoreRead for SqliteStore {
     }
 
     fn knows_request(&self, run: &str, request_id: &str) -> Result<bool, StoreError> {
-        self.read(|transaction| is_known_request(transaction, run, request_id))
+        self.read(|transaction| Ok(find_message(transaction, self.file(), run, request_id)?.is_some()))
     }
 
     fn iterations(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<IterationRow>, StoreError> {
@@ -159,18 +176,14 @@ impl StoreRead for SqliteStore {
         // The body is the last column of a row, so it is not read unless it is selected.
         let failed = if only_failed { "AND outcome = 1" } else { "" };
         let sql = format!(
-            "SELECT first, last, outcome FROM iterations
+            "SELECT {ITERATION_HEAD_COLUMNS} FROM iterations
              WHERE run = ?1 AND loop_path = ?2 AND last >= ?3 AND first >= coalesce(
                  (SELECT first FROM iterations WHERE run = ?1 AND loop_path = ?2 AND first <= ?3
                   ORDER BY first DESC LIMIT 1), 0) {failed}
              ORDER BY first LIMIT ?4"
         );
         self.read_run(run, |transaction, number| {
-            let head = |row: &Row<'_>, file: &std::path::Path| {
-                let outcome = iteration_outcome(row, 2, file)?;
-                Ok(IterationHeader { first: row.get(0)?, last: row.get(1)?, outcome })
-            };
-            self.all_in(transaction, &sql, params![number, loop_path, saturated(from), limit], head)
+            self.all_in(transaction, &sql, params![number, loop_path, saturated(from), limit], iteration_head)
         })
     }
 
@@ -193,33 +206,38 @@ fn saturated(number: u64) -> i64 {
 }
 
 /// Returns the number under which the run's rows are stored. A run of a newer format is refused.
-fn number_of(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<i64>> {
-    let mut select = transaction.prepare_cached("SELECT number, format FROM runs WHERE id = ?1")?;
-    let found: Option<(i64, u32)> = select.query_row([run], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    let Some((number, format)) = found else { return Ok(None) };
-    check_run_format(run, format)?;
-    Ok(Some(number))
+fn number_of(transaction: &Transaction<'_>, run: &str, file: &std::path::Path) -> SqliteResult<Option<i64>> {
+    let sql = concat!("SELECT ", stored_run_columns!(), " FROM runs WHERE id = ?1");
+    let mut select = transaction.prepare_cached(sql)?;
+    let found = select.query_and_then([run], |row| StoredRun::decode(row, file))?.next().transpose()?;
+    let Some(found) = found else { return Ok(None) };
+    check_run_format(run, found.format)?;
+    Ok(Some(found.number))
 }
 
-/// Returns the first tick at or after which all rows with events hold `event` or later ones.
-///
-/// Event numbers rise with ticks, so a binary search finds it; an index on events would cost a page in every commit.
-fn tick_of_event(transaction: &Transaction<'_>, number: i64, event: u64) -> SqliteResult<u64> {
-    let mut probe = transaction.prepare_cached(
-        "SELECT first_tick, first_event + events FROM journal WHERE run = ?1 AND first_tick >= ?2 AND events > 0
-         ORDER BY first_tick LIMIT 1",
-    )?;
-    let mut newest = transaction.prepare_cached("SELECT max(first_tick) FROM journal WHERE run = ?1")?;
-    let newest: Option<u64> = newest.query_row([number], |row| row.get(0))?;
-    let (mut low, mut high) = (0, newest.map_or(0, |tick| tick + 1));
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let found: Option<(u64, u64)> =
-            probe.query_row(params![number, middle], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        match found {
-            Some((tick, end)) if end <= event => low = tick + 1,
-            Some(_) | None => high = middle,
+impl SqliteStore {
+    /// Returns the first tick at or after which all rows with events hold `event` or later ones.
+    ///
+    /// Event numbers rise with ticks, so a binary search finds it; an index on events would cost a page in every
+    /// commit.
+    fn tick_of_event(&self, transaction: &Transaction<'_>, number: i64, event: u64) -> SqliteResult<u64> {
+        let sql = format!(
+            "SELECT {JOURNAL_HEAD_COLUMNS} FROM journal WHERE run = ?1 AND first_tick >= ?2 AND events > 0
+             ORDER BY first_tick LIMIT 1"
+        );
+        let mut newest = transaction.prepare_cached("SELECT max(first_tick) FROM journal WHERE run = ?1")?;
+        let newest: Option<u64> = newest.query_row([number], |row| row.get(0))?;
+        let (mut low, mut high) = (0, newest.map_or(0, |tick| tick + 1));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let found = self.all_in(transaction, &sql, params![number, middle], journal_head_row)?.pop();
+            match found {
+                Some(JournalHead { row, .. }) if row.first_event + u64::from(row.events) <= event => {
+                    low = row.first_tick + 1;
+                }
+                Some(_) | None => high = middle,
+            }
         }
+        Ok(low)
     }
-    Ok(low)
 }

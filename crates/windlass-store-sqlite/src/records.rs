@@ -1,12 +1,13 @@
 //! Records that belong to no run.
 
-use rusqlite::{OptionalExtension, Transaction, params};
-use windlass_store::backend::record_checksum;
+use rusqlite::{OptionalExtension, params};
 use windlass_store::{RecordChange, RecordRow, SpaceLeft, StoreError, StoreRecords};
 
 use crate::SqliteStore;
 use crate::error::SqliteResult;
 use crate::rows::{RECORD_COLUMNS, record_row};
+use crate::seal::seal;
+use crate::transaction::WriteTransaction;
 
 impl StoreRecords for SqliteStore {
     fn record(&self, kind: &str, key: &str) -> Result<Option<RecordRow>, StoreError> {
@@ -41,7 +42,7 @@ impl StoreRecords for SqliteStore {
     }
 }
 
-fn change_record(transaction: &Transaction<'_>, change: RecordChange) -> SqliteResult<bool> {
+fn change_record(transaction: &WriteTransaction<'_>, change: RecordChange) -> SqliteResult<bool> {
     let RecordChange { kind, key, expected_revision: expected, body, at } = change;
     let mut select = transaction.prepare_cached("SELECT revision FROM records WHERE kind = ?1 AND key = ?2")?;
     let revision: Option<u64> = select.query_row([&kind, &key], |row| row.get(0)).optional()?;
@@ -51,12 +52,12 @@ fn change_record(transaction: &Transaction<'_>, change: RecordChange) -> SqliteR
     let mut delete = transaction.prepare_cached("DELETE FROM records WHERE revision = ?1")?;
     delete.execute([revision])?;
     let Some(body) = body else { return Ok(true) };
-    let mut insert =
-        transaction.prepare_cached("INSERT INTO records (kind, key, at, checksum, body) VALUES (?1, ?2, ?3, 0, ?4)")?;
-    let revision = insert.insert(params![kind, key, at.0, body])?.unsigned_abs();
-    // The checksum covers the revision, which is known only now.
-    let row = RecordRow { kind, key, revision, body, at };
-    let mut update = transaction.prepare_cached("UPDATE records SET checksum = ?2 WHERE revision = ?1")?;
-    update.execute(params![revision, record_checksum(&row)])?;
+    let revision = transaction.next_revision();
+    let checksum = seal(&[&revision, &kind.as_str(), &key.as_str(), &at.0, &&body[..]]);
+    transaction.note(checksum);
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO records (revision, kind, key, at, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    insert.execute(params![revision, kind, key, at.0, checksum, body])?;
     Ok(true)
 }

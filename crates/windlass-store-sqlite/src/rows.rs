@@ -1,220 +1,264 @@
-//! Decoding of columns into rows. Every body is checked against its checksum here and nowhere else.
+//! Decoding of columns into rows. Every row is checked against its checksum here and nowhere else.
+//!
+//! Each list of columns begins with those that the checksum is over, and the checksum follows them.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Row;
-use windlass_store::backend::{checksum, damaged_blob_message, record_checksum};
+use windlass_store::backend::damaged_blob_message;
 use windlass_store::{
-    InboxRow, IterationOutcome, IterationRow, JournalRow, OpenWait, PlanRow, RecordRow, RunLabels, RunRow, RunStatus,
-    SnapshotRow, WaitRow,
+    DamagedRow, InboxRow, IterationHeader, IterationOutcome, IterationRow, JournalRow, OpenWait, PlanRow, RecordRow,
+    RunLabels, RunRow, RunStatus, SnapshotRow, StoreError, WaitRow,
 };
 use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::error::{SqliteResult, damaged, damaged_row};
+use crate::seal::{RowCheck, body_sum};
+use crate::stored_run::{STORED_RUN_COLUMNS, StoredRun};
 
-/// The number of ticks is the journal's position: its newest row always stays, even when older rows are trimmed.
+/// The number of ticks is the journal's position: its newest row always stays, even when older rows are trimmed. See
+/// `ticks_as_read` for a row that is damaged.
 ///
 /// Most runs have no labels: for them the aggregate, which was measured to be a fifth of the read, is not evaluated.
-pub(crate) const RUN_COLUMNS: &str =
-    "number, id, plan, definition, dialect, status, owner, owner_epoch, created_at, changed_at, timer, parent, options,
-     options_checksum, result, result_checksum,
-     (SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), format, previous_owner,
-     CASE WHEN EXISTS (SELECT 1 FROM run_labels WHERE run = runs.number)
-         THEN (SELECT json_group_object(name, value) FROM run_labels WHERE run = runs.number) END, execution_id";
-/// SQL expression for the number of ticks of a run.
-macro_rules! ticks {
+macro_rules! run_columns {
     () => {
-        "coalesce((SELECT first_tick + ticks FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), 0)"
+        concat!(
+            $crate::stored_run::stored_run_columns!(),
+            ", options, result, ",
+            $crate::rows::ticks!(),
+            ", CASE WHEN EXISTS (SELECT 1 FROM run_labels WHERE run = runs.number)
+                 THEN (SELECT json_group_object(name, value) FROM run_labels WHERE run = runs.number) END"
+        )
     };
 }
-pub(crate) const TICKS: &str = ticks!();
-/// SQL assignment for a run whose owner changes. An owner that has written nothing leaves the previous owner as it is.
-pub(crate) const RELEASE: &str = concat!(
-    "previous_owner = CASE WHEN owner IS NOT NULL AND ",
-    ticks!(),
-    " > claimed_ticks THEN owner ELSE previous_owner END"
-);
-pub(crate) const JOURNAL_COLUMNS: &str = "run, first_tick, ticks, first_event, events, checksum, body, position";
-pub(crate) const SNAPSHOT_COLUMNS: &str = "run, tick, event, state_hash, checksum, body, rowid";
-pub(crate) const PLAN_COLUMNS: &str = "hash, dialect, checksum, body, rowid";
-pub(crate) const BLOB_COLUMNS: &str = "hash, checksum, body, rowid";
-pub(crate) const ITERATION_COLUMNS: &str = "run, loop_path, first, last, outcome, checksum, body, rowid";
-pub(crate) const INBOX_COLUMNS: &str = "run, request_id, at, checksum, body, position";
+pub(crate) const RUN_COLUMNS: &str = run_columns!();
+
+/// The columns that the checksum of a journal row is over.
+macro_rules! journal_head {
+    () => {
+        "run, first_tick, ticks, first_event, events, body_checksum, written"
+    };
+}
+pub(crate) use journal_head;
+
+/// SQL expression for the number of ticks of a run, for `ticks_as_read`.
+macro_rules! ticks {
+    () => {
+        concat!(
+            "coalesce((SELECT windlass_ticks(",
+            $crate::rows::journal_head!(),
+            ", checksum) FROM journal WHERE run = runs.number ORDER BY first_tick DESC LIMIT 1), 0)"
+        )
+    };
+}
+pub(crate) use ticks;
+
+pub(crate) const JOURNAL_COLUMNS: &str = concat!(journal_head!(), ", checksum, position, body");
+pub(crate) const JOURNAL_HEAD_COLUMNS: &str = concat!(journal_head!(), ", checksum, position");
+pub(crate) const SNAPSHOT_COLUMNS: &str = "run, tick, event, state_hash, body_checksum, checksum, rowid, body";
+pub(crate) const SNAPSHOT_HEAD_COLUMNS: &str = "run, tick, event, state_hash, body_checksum, checksum, rowid";
+pub(crate) const PLAN_COLUMNS: &str = "hash, dialect, body, checksum, rowid";
+pub(crate) const BLOB_COLUMNS: &str = "hash, body, checksum, rowid";
+pub(crate) const ITERATION_COLUMNS: &str = "run, loop_path, first, last, outcome, body_checksum, checksum, rowid, body";
+pub(crate) const ITERATION_HEAD_COLUMNS: &str = "run, loop_path, first, last, outcome, body_checksum, checksum, rowid";
+pub(crate) const INBOX_COLUMNS: &str = "run, request_id, at, consumed, written, body, checksum, position";
 pub(crate) const WAIT_COLUMNS: &str =
-    "waits.run, runs.id, runs.definition, name, path, since, deadline, checksum, body, position";
-pub(crate) const RECORD_COLUMNS: &str = "kind, key, at, checksum, body, revision";
+    "waits.run, name, path, since, deadline, body, waits.checksum, position, runs.id, runs.definition";
+pub(crate) const RECORD_COLUMNS: &str = "revision, kind, key, at, body, checksum, revision";
 
 pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> SqliteResult<RunRow> {
-    let number: i64 = row.get(0)?;
-    let (id, options, result): (Arc<str>, Vec<u8>, Option<Vec<u8>>) = (row.get(1)?, row.get(12)?, row.get(14)?);
-    let (options_sum, result_sum): (u32, Option<u32>) = (row.get(13)?, row.get(15)?);
-    let expected = (options_checksum(&id, &options), result.as_ref().map(|result| result_checksum(&id, result)));
-    if (options_sum, result_sum) != expected {
-        return Err(damaged_row("runs", number, file).into());
+    let stored = StoredRun::decode(row, file)?;
+    let next = STORED_RUN_COLUMNS;
+    let (options, result): (Vec<u8>, Option<Vec<u8>>) = (row.get(next)?, row.get(next + 1)?);
+    let sums = (body_sum(&options), result.as_deref().map(body_sum));
+    if sums != (stored.options_checksum, stored.result_checksum) {
+        return Err(stored.damaged("runs", file).into());
     }
-    let word: String = row.get(5)?;
-    let unknown = || damaged(format!("Table runs, row {number} has the unknown status {word:?}."), file);
+    let ticks = ticks_as_read(row.get(next + 2)?);
+    let labels = run_labels(row.get(next + 3)?).filter(|labels| labels_sum(labels) == stored.labels_checksum);
     Ok(RunRow {
-        number,
-        run: id,
-        execution_id: row.get(20)?,
-        plan: BlobHash(row.get(2)?),
-        definition: row.get(3)?,
-        dialect: row.get(4)?,
-        status: RunStatus::parse(&word).ok_or_else(unknown)?,
-        owner: row.get(6)?,
-        owner_epoch: row.get(7)?,
-        created_at: Timestamp(row.get(8)?),
-        changed_at: Timestamp(row.get(9)?),
-        timer: row.get::<_, Option<i64>>(10)?.map(Timestamp),
-        parent: row.get(11)?,
+        labels: labels.ok_or_else(|| stored.damaged("run_labels", file))?,
+        number: stored.number,
+        run: stored.id,
+        execution_id: stored.execution_id,
+        plan: BlobHash(stored.plan),
+        definition: stored.definition,
+        dialect: stored.dialect,
+        status: stored.status,
+        owner: stored.owner,
+        owner_epoch: stored.owner_epoch,
+        created_at: Timestamp(stored.created_at),
+        changed_at: Timestamp(stored.changed_at),
+        timer: stored.timer.map(Timestamp),
+        parent: stored.parent,
         options,
         result,
-        ticks: row.get::<_, Option<u64>>(16)?.unwrap_or(0),
-        format: row.get(17)?,
-        previous_owner: row.get(18)?,
-        labels: run_labels(row.get(19)?, number, file)?,
+        ticks,
+        format: stored.format,
+        previous_owner: stored.previous_owner,
     })
 }
 
-/// Decodes the labels of a run, which a query returns as a JSON object of texts, or null for a run without labels.
-fn run_labels(json: Option<String>, number: i64, file: &Path) -> SqliteResult<RunLabels> {
-    let Some(json) = json else { return Ok(RunLabels::new()) };
-    let parsed = windlass_value::parse_json(&json).map_err(|_| damaged_row("run_labels", number, file))?;
-    let text = |(name, value): (&Arc<str>, &Value)| Some((name.to_string(), value.as_str()?.to_owned()));
-    Ok(parsed.as_map().into_iter().flat_map(|map| map.iter()).filter_map(text).collect())
+/// Returns the number of ticks. The damage of the newest row is reported to whoever reads the journal, so that the run
+/// is listed and can be quarantined.
+pub(crate) fn ticks_as_read(ticks: i64) -> u64 {
+    u64::try_from(ticks).unwrap_or_else(|_| (-1 - ticks).unsigned_abs())
 }
 
-pub(crate) fn journal_row(row: &Row<'_>, file: &Path) -> SqliteResult<JournalRow> {
-    let run: i64 = row.get(0)?;
-    let found = JournalRow {
+/// Decodes the labels of a run, which a query returns as a JSON object of texts, or null for a run without labels.
+fn run_labels(json: Option<String>) -> Option<RunLabels> {
+    let Some(json) = json else { return Some(RunLabels::new()) };
+    let parsed = windlass_value::parse_json(&json).ok()?;
+    let text = |(name, value): (&Arc<str>, &Value)| Some((name.to_string(), value.as_str()?.to_owned()));
+    Some(parsed.as_map().into_iter().flat_map(|map| map.iter()).filter_map(text).collect())
+}
+
+/// Computes the checksum of a run's labels.
+pub(crate) fn labels_sum(labels: &RunLabels) -> u32 {
+    let mut sum = windlass_store::backend::RowSum::default();
+    for (name, value) in labels {
+        sum.bytes(b't', name.as_bytes());
+        sum.bytes(b't', value.as_bytes());
+    }
+    sum.finish()
+}
+
+/// The numbers of a journal row, which are verified without its body.
+pub(crate) struct JournalHead {
+    pub row: JournalRow,
+    body_checksum: u32,
+    pub written: u64,
+}
+
+pub(crate) fn journal_head_row(row: &Row<'_>, file: &Path) -> SqliteResult<JournalHead> {
+    check(row, 7, "journal", file)?;
+    let head = JournalRow {
         first_tick: row.get(1)?,
         ticks: row.get(2)?,
         first_event: row.get(3)?,
         events: row.get(4)?,
-        body: row.get(6)?,
+        body: Vec::new(),
     };
-    check(row, 5, journal_checksum(run, &found), "journal", file)?;
-    Ok(found)
+    Ok(JournalHead { row: head, body_checksum: row.get(5)?, written: row.get(6)? })
+}
+
+pub(crate) fn journal_row(row: &Row<'_>, file: &Path) -> SqliteResult<JournalRow> {
+    let head = journal_head_row(row, file)?;
+    let body: Vec<u8> = row.get(9)?;
+    check_body(&body, head.body_checksum, "journal", row.get(8)?, file)?;
+    Ok(JournalRow { body, ..head.row })
+}
+
+/// Decodes a snapshot without its body.
+pub(crate) fn snapshot_head(row: &Row<'_>, file: &Path) -> SqliteResult<SnapshotRow> {
+    check(row, 5, "snapshots", file)?;
+    Ok(SnapshotRow { tick: row.get(1)?, event: row.get(2)?, state_hash: row.get(3)?, body: Vec::new() })
 }
 
 pub(crate) fn snapshot_row(row: &Row<'_>, file: &Path) -> SqliteResult<SnapshotRow> {
-    let run: i64 = row.get(0)?;
-    let found = SnapshotRow { tick: row.get(1)?, event: row.get(2)?, state_hash: row.get(3)?, body: row.get(5)? };
-    let expected = snapshot_checksum(run, found.tick, found.event, &found.state_hash, &found.body);
-    check(row, 4, expected, "snapshots", file)?;
-    Ok(found)
+    let head = snapshot_head(row, file)?;
+    let body: Vec<u8> = row.get(7)?;
+    check_body(&body, row.get(4)?, "snapshots", row.get(6)?, file)?;
+    Ok(SnapshotRow { body, ..head })
 }
 
 pub(crate) fn plan_row(row: &Row<'_>, file: &Path) -> SqliteResult<PlanRow> {
-    let found = PlanRow { hash: BlobHash(row.get(0)?), dialect: row.get(1)?, body: row.get(3)? };
-    check(row, 2, plan_checksum(&found), "plans", file)?;
-    Ok(found)
+    check(row, 3, "plans", file)?;
+    Ok(PlanRow { hash: BlobHash(row.get(0)?), dialect: row.get(1)?, body: row.get(2)? })
 }
 
 pub(crate) fn blob_body(row: &Row<'_>, file: &Path) -> SqliteResult<Vec<u8>> {
-    let (hash, body): (BlobHash, Vec<u8>) = (BlobHash(row.get(0)?), row.get(2)?);
-    match row.get::<_, u32>(1)? == blob_checksum(&hash, &body) {
-        true => Ok(body),
-        false => Err(damaged(damaged_blob_message(&hash), file).into()),
+    match RowCheck::new(row, 2).is_sealed()? {
+        true => Ok(row.get(1)?),
+        false => {
+            let hash = row.get(0).map_or_else(|_| "(unreadable)".to_owned(), |hash| BlobHash(hash).to_string());
+            let what = DamagedRow { table: "blobs", row: row.get(3)?, key: Some(hash.clone()) };
+            let message = row.get(0).map_or(hash, |hash| damaged_blob_message(&BlobHash(hash)));
+            Err(damaged(message, file).with_damaged_row(what).into())
+        }
     }
+}
+
+pub(crate) fn iteration_head(row: &Row<'_>, file: &Path) -> SqliteResult<IterationHeader> {
+    check(row, 6, "iterations", file)?;
+    let number: u8 = row.get(4)?;
+    let unknown = || damaged(format!("Table iterations has the unknown outcome {number}."), file);
+    let outcome = IterationOutcome::from_number(number).ok_or_else(unknown)?;
+    Ok(IterationHeader { first: row.get(2)?, last: row.get(3)?, outcome })
 }
 
 pub(crate) fn iteration_row(row: &Row<'_>, file: &Path) -> SqliteResult<IterationRow> {
-    let run: i64 = row.get(0)?;
-    let found = IterationRow {
-        loop_path: row.get(1)?,
-        first: row.get(2)?,
-        last: row.get(3)?,
-        outcome: iteration_outcome(row, 4, file)?,
-        body: row.get(6)?,
-    };
-    check(row, 5, iteration_checksum(run, &found), "iterations", file)?;
-    Ok(found)
+    let IterationHeader { first, last, outcome } = iteration_head(row, file)?;
+    let body: Vec<u8> = row.get(8)?;
+    check_body(&body, row.get(5)?, "iterations", row.get(7)?, file)?;
+    Ok(IterationRow { loop_path: row.get(1)?, first, last, outcome, body })
 }
 
-pub(crate) fn iteration_outcome(row: &Row<'_>, column: usize, file: &Path) -> SqliteResult<IterationOutcome> {
-    let number: u8 = row.get(column)?;
-    let unknown = || damaged(format!("Table iterations has the unknown outcome {number}."), file);
-    Ok(IterationOutcome::from_number(number).ok_or_else(unknown)?)
+/// A message with its mark.
+pub(crate) struct StoredMessage {
+    pub message: InboxRow,
+    pub is_consumed: bool,
+    pub written: u64,
+}
+
+pub(crate) fn stored_message(row: &Row<'_>, file: &Path) -> SqliteResult<StoredMessage> {
+    check(row, 6, "inbox", file)?;
+    let message = InboxRow { run: row.get(0)?, request_id: row.get(1)?, at: Timestamp(row.get(2)?), body: row.get(5)? };
+    Ok(StoredMessage { message, is_consumed: row.get(3)?, written: row.get(4)? })
 }
 
 pub(crate) fn inbox_row(row: &Row<'_>, file: &Path) -> SqliteResult<InboxRow> {
-    let found = InboxRow { run: row.get(0)?, request_id: row.get(1)?, at: Timestamp(row.get(2)?), body: row.get(4)? };
-    check(row, 3, inbox_checksum(&found.run, &found.request_id, &found.body), "inbox", file)?;
-    Ok(found)
+    Ok(stored_message(row, file)?.message)
 }
 
 pub(crate) fn open_wait(row: &Row<'_>, file: &Path) -> SqliteResult<OpenWait> {
-    let run: i64 = row.get(0)?;
+    check(row, 6, "waits", file)?;
     let wait = WaitRow {
-        name: row.get(3)?,
-        path: row.get(4)?,
-        since: Timestamp(row.get(5)?),
-        deadline: row.get::<_, Option<i64>>(6)?.map(Timestamp),
-        body: row.get(8)?,
+        name: row.get(1)?,
+        path: row.get(2)?,
+        since: Timestamp(row.get(3)?),
+        deadline: row.get::<_, Option<i64>>(4)?.map(Timestamp),
+        body: row.get(5)?,
     };
-    check(row, 7, wait_checksum(run, &wait), "waits", file)?;
-    Ok(OpenWait { position: row.get(9)?, run: row.get(1)?, definition: row.get(2)?, wait })
+    Ok(OpenWait { position: row.get(7)?, run: row.get(8)?, definition: row.get(9)?, wait })
 }
 
 pub(crate) fn record_row(row: &Row<'_>, file: &Path) -> SqliteResult<RecordRow> {
-    let found = RecordRow {
-        kind: row.get(0)?,
-        key: row.get(1)?,
-        at: Timestamp(row.get(2)?),
+    if !RowCheck::new(row, 5).is_sealed()? {
+        let text = |column| row.get::<_, String>(column).unwrap_or_default();
+        let what = DamagedRow { table: "records", row: row.get(0)?, key: Some(format!("{}/{}", text(1), text(2))) };
+        return Err(damaged_row(what, file).into());
+    }
+    Ok(RecordRow {
+        revision: row.get(0)?,
+        kind: row.get(1)?,
+        key: row.get(2)?,
+        at: Timestamp(row.get(3)?),
         body: row.get(4)?,
-        revision: row.get(5)?,
-    };
-    check(row, 3, record_checksum(&found), "records", file)?;
-    Ok(found)
+    })
 }
 
-/// Checks a checksum. In every list of columns the checksum is followed by the body, and the body by the row number.
-fn check(row: &Row<'_>, column: usize, expected: u32, table: &str, file: &Path) -> SqliteResult<()> {
-    match row.get::<_, u32>(column)? == expected {
+/// Checks the checksum in a column against the columns before it. The row's number is in the column after it.
+pub(crate) fn check(row: &Row<'_>, column: usize, table: &'static str, file: &Path) -> SqliteResult<()> {
+    match RowCheck::new(row, column).is_sealed()? {
         true => Ok(()),
-        false => Err(damaged_row(table, row.get::<_, i64>(column + 2)?, file).into()),
+        false => {
+            let what = DamagedRow { table, row: row.get(column + 1)?, key: None };
+            Err(damaged_row(what, file).into())
+        }
     }
 }
 
-pub(crate) fn options_checksum(id: &str, options: &[u8]) -> u32 {
-    checksum(&[], &[id.as_bytes(), options])
+fn check_body(body: &[u8], expected: u32, table: &'static str, row: i64, file: &Path) -> Result<(), StoreError> {
+    match body_sum(body) == expected {
+        true => Ok(()),
+        false => Err(damaged_row(DamagedRow { table, row, key: None }, file)),
+    }
 }
 
-pub(crate) fn result_checksum(id: &str, result: &[u8]) -> u32 {
-    checksum(&[], &[id.as_bytes(), result])
-}
-
-pub(crate) fn journal_checksum(run: i64, row: &JournalRow) -> u32 {
-    let numbers = [run.unsigned_abs(), row.first_tick, row.ticks.into(), row.first_event, row.events.into()];
-    checksum(&numbers, &[&row.body])
-}
-
-pub(crate) fn snapshot_checksum(run: i64, tick: u64, event: u64, state_hash: &[u8; 32], body: &[u8]) -> u32 {
-    checksum(&[run.unsigned_abs(), tick, event], &[state_hash, body])
-}
-
-pub(crate) fn plan_checksum(plan: &PlanRow) -> u32 {
-    checksum(&[], &[&plan.hash.0, plan.dialect.as_bytes(), &plan.body])
-}
-
-pub(crate) fn blob_checksum(hash: &BlobHash, body: &[u8]) -> u32 {
-    checksum(&[], &[&hash.0, body])
-}
-
-pub(crate) fn iteration_checksum(run: i64, row: &IterationRow) -> u32 {
-    let numbers = [run.unsigned_abs(), row.first, row.last, row.outcome as u64];
-    checksum(&numbers, &[row.loop_path.as_bytes(), &row.body])
-}
-
-pub(crate) fn inbox_checksum(run: &str, request_id: &str, body: &[u8]) -> u32 {
-    checksum(&[], &[run.as_bytes(), request_id.as_bytes(), body])
-}
-
-pub(crate) fn wait_checksum(run: i64, row: &WaitRow) -> u32 {
-    let deadline = row.deadline.map_or(0, |deadline| deadline.0.unsigned_abs());
-    let numbers = [run.unsigned_abs(), row.since.0.unsigned_abs(), deadline];
-    checksum(&numbers, &[row.name.as_bytes(), row.path.as_bytes(), &row.body])
+/// Decodes the word of a status.
+pub(crate) fn parse_status(word: &str, number: i64, file: &Path) -> Result<RunStatus, StoreError> {
+    let unknown = || damaged(format!("Table runs, row {number} has the unknown status {word:?}."), file);
+    RunStatus::parse(word).ok_or_else(unknown)
 }

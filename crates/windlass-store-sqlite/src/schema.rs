@@ -9,8 +9,8 @@ pub(crate) const APPLICATION_ID: i64 = 0x5769_6E64;
 /// statuses and new meanings of columns. Programs refuse stores of a higher version, so a store must be upgraded
 /// only while no other process has it open.
 ///
-/// Versions 1 and 2 were never released, so nothing reads them.
-pub(crate) const FORMAT_VERSION: i64 = 3;
+/// Versions 1 to 3 were never released, so nothing reads them.
+pub(crate) const FORMAT_VERSION: i64 = 4;
 
 /// SQL condition for a run that has not ended. SQLite uses a partial index only where a query repeats its condition
 /// word for word, so both sides take it from here.
@@ -25,9 +25,19 @@ pub(crate) use unfinished;
 /// times slower. An ordinary commit touches only the journal and its index.
 pub(crate) const TABLES: &str = concat!(
     "
+-- One row, which every commit changes: the number of the commit and the hash of the commit before it. It is the first
+-- table, so that its only page is known without reading the schema.
+CREATE TABLE chain (
+    id INTEGER PRIMARY KEY,
+    link BLOB NOT NULL
+) STRICT;
+
+-- The checksum of a row is over all other columns, of a long body only over its own checksum. The column `written` is
+-- the number of the commit that has written the row.
 CREATE TABLE meta (
     key TEXT PRIMARY KEY NOT NULL,
-    value TEXT NOT NULL
+    value TEXT NOT NULL,
+    checksum INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Times are microseconds since 1970, in UTC.
@@ -45,15 +55,18 @@ CREATE TABLE runs (
     owner_epoch INTEGER NOT NULL,
     -- The owner that wrote the newest tick before the last claim or release, and the number of ticks at the last claim.
     previous_owner TEXT,
-    claimed_ticks INTEGER NOT NULL DEFAULT 0,
+    claimed_ticks INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     changed_at INTEGER NOT NULL,
     timer INTEGER,
     parent TEXT,
-    options BLOB NOT NULL,
+    labels_checksum INTEGER NOT NULL,
     options_checksum INTEGER NOT NULL,
-    result BLOB,
-    result_checksum INTEGER
+    result_checksum INTEGER,
+    written INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    options BLOB NOT NULL,
+    result BLOB
 ) STRICT;
 CREATE INDEX runs_timer ON runs (timer) WHERE timer IS NOT NULL;
 CREATE INDEX runs_status ON runs (status);
@@ -77,6 +90,8 @@ CREATE TABLE journal (
     ticks INTEGER NOT NULL,
     first_event INTEGER NOT NULL,
     events INTEGER NOT NULL,
+    body_checksum INTEGER NOT NULL,
+    written INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     body BLOB NOT NULL
 ) STRICT;
@@ -87,6 +102,7 @@ CREATE TABLE snapshots (
     tick INTEGER NOT NULL,
     event INTEGER NOT NULL,
     state_hash BLOB NOT NULL,
+    body_checksum INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     body BLOB NOT NULL,
     PRIMARY KEY (run, tick)
@@ -112,6 +128,7 @@ CREATE TABLE iterations (
     last INTEGER NOT NULL,
     -- 0: succeeded, 1: failed, 2: cancelled with their loop.
     outcome INTEGER NOT NULL,
+    body_checksum INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     body BLOB NOT NULL,
     PRIMARY KEY (run, loop_path, first)
@@ -124,6 +141,7 @@ CREATE TABLE inbox (
     request_id TEXT NOT NULL,
     at INTEGER NOT NULL,
     consumed INTEGER NOT NULL,
+    written INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     body BLOB NOT NULL,
     UNIQUE (run, request_id)
@@ -142,7 +160,8 @@ CREATE INDEX blob_runs_run ON blob_runs (run);
 
 -- Numbers of removed runs that have rows left. Such a number is not reused.
 CREATE TABLE removed_runs (
-    number INTEGER PRIMARY KEY
+    number INTEGER PRIMARY KEY,
+    checksum INTEGER NOT NULL
 ) STRICT;
 
 -- Listings stay fast with a million runs: a condition without its own index scans `runs_scan`, which is a small
@@ -160,6 +179,7 @@ CREATE TABLE logs (
     -- 0: standard output, 1: standard error, 2: a worker's log, 3: the number of lost lines.
     stream INTEGER NOT NULL,
     at INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
     text TEXT NOT NULL
 ) STRICT;
 CREATE INDEX logs_run ON logs (run, position);
@@ -168,7 +188,8 @@ CREATE INDEX logs_run ON logs (run, position);
 CREATE TABLE log_totals (
     run INTEGER PRIMARY KEY,
     bytes INTEGER NOT NULL,
-    removed INTEGER NOT NULL
+    removed INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
 ) STRICT;
 
 -- Open waits of runs for an external answer.
@@ -184,9 +205,9 @@ CREATE TABLE waits (
     UNIQUE (run, path)
 ) STRICT;
 
--- Records that belong to no run. A change inserts the row anew, so that no revision repeats.
+-- Records that belong to no run. A change inserts the row anew, with the next revision of the chain: none repeats.
 CREATE TABLE records (
-    revision INTEGER PRIMARY KEY AUTOINCREMENT,
+    revision INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
     key TEXT NOT NULL,
     at INTEGER NOT NULL,

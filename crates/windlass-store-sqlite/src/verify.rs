@@ -3,36 +3,59 @@
 use std::path::Path;
 
 use rusqlite::{Row, Transaction};
-use windlass_store::JournalRow;
 use windlass_store::backend::JournalCheck;
 
-use crate::error::{SqliteResult, SqliteStoreError};
+use crate::error::SqliteResult;
+use crate::logs::{LOG_COLUMNS, LOG_TOTAL_COLUMNS, log_row, log_totals};
 use crate::rows::{
     BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RECORD_COLUMNS, RUN_COLUMNS,
-    SNAPSHOT_COLUMNS, WAIT_COLUMNS, blob_body, inbox_row, iteration_row, journal_row, open_wait, plan_row, record_row,
-    run_row, snapshot_row,
+    SNAPSHOT_COLUMNS, WAIT_COLUMNS, blob_body, check, iteration_row, journal_head_row, journal_row, open_wait,
+    plan_row, record_row, run_row, snapshot_row, stored_message,
 };
+use crate::stored_run::StoredRun;
+use crate::transaction::newest_link;
 
 /// Runs all checks. Damage that stops one check is a finding like any other, and the next check runs.
 pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> Vec<String> {
-    let mut check = StoreCheck { transaction, file, findings: Vec::new() };
+    let mut check = StoreCheck { transaction, file, newest: u64::MAX, findings: Vec::new() };
     check.pages();
-    check.table("SELECT", RUN_COLUMNS, "FROM runs", |row, file| run_row(row, file).map(drop));
-    check.table("SELECT", SNAPSHOT_COLUMNS, "FROM snapshots", |row, file| snapshot_row(row, file).map(drop));
-    check.table("SELECT", PLAN_COLUMNS, "FROM plans", |row, file| plan_row(row, file).map(drop));
-    check.table("SELECT", BLOB_COLUMNS, "FROM blobs", |row, file| blob_body(row, file).map(drop));
-    check.table("SELECT", ITERATION_COLUMNS, "FROM iterations", |row, file| iteration_row(row, file).map(drop));
-    check.table("SELECT", INBOX_COLUMNS, "FROM inbox", |row, file| inbox_row(row, file).map(drop));
-    let waits = "FROM waits JOIN runs ON runs.number = waits.run";
-    check.table("SELECT", WAIT_COLUMNS, waits, |row, file| open_wait(row, file).map(drop));
-    check.table("SELECT", RECORD_COLUMNS, "FROM records", |row, file| record_row(row, file).map(drop));
+    if let Some(link) = check.report(newest_link(transaction, file)) {
+        check.newest = link.sequence;
+    }
+    for (table, columns, decode) in TABLES {
+        check.table(&format!("SELECT {columns} FROM {table}"), *decode);
+    }
     check.journals();
     check.findings
 }
 
+/// Decodes a row and returns the number of the commit that has written it, or 0 if the row does not say.
+type DecodeRow = fn(&Row<'_>, &Path) -> SqliteResult<u64>;
+
+/// The tables with their columns. Rows of the journal are checked run by run.
+const TABLES: &[(&str, &str, DecodeRow)] = &[
+    ("meta", "key, value, checksum, 0", |row, file| check(row, 2, "meta", file).map(|()| 0)),
+    ("runs", RUN_COLUMNS, |row, file| {
+        let written = StoredRun::decode(row, file)?.written;
+        run_row(row, file).map(|_| written)
+    }),
+    ("snapshots", SNAPSHOT_COLUMNS, |row, file| snapshot_row(row, file).map(|_| 0)),
+    ("plans", PLAN_COLUMNS, |row, file| plan_row(row, file).map(|_| 0)),
+    ("blobs", BLOB_COLUMNS, |row, file| blob_body(row, file).map(|_| 0)),
+    ("iterations", ITERATION_COLUMNS, |row, file| iteration_row(row, file).map(|_| 0)),
+    ("inbox", INBOX_COLUMNS, |row, file| stored_message(row, file).map(|stored| stored.written)),
+    ("waits JOIN runs ON runs.number = waits.run", WAIT_COLUMNS, |row, file| open_wait(row, file).map(|_| 0)),
+    ("records", RECORD_COLUMNS, |row, file| record_row(row, file).map(|_| 0)),
+    ("logs", LOG_COLUMNS, |row, file| log_row(row, file).map(|_| 0)),
+    ("log_totals", LOG_TOTAL_COLUMNS, |row, file| log_totals(row, file).map(|_| 0)),
+    ("removed_runs", "number, checksum, number", |row, file| check(row, 1, "removed_runs", file).map(|()| 0)),
+];
+
 struct StoreCheck<'t> {
     transaction: &'t Transaction<'t>,
     file: &'t Path,
+    /// The number of the newest commit: no row is of a later one.
+    newest: u64,
     findings: Vec<String>,
 }
 
@@ -42,25 +65,34 @@ impl StoreCheck<'_> {
     }
 
     fn pages(&mut self) {
-        let outcome = self.quick_check();
+        let outcome = self.integrity_check();
         let lines = self.report(outcome).unwrap_or_default();
         self.findings.extend(lines.into_iter().filter(|line| line != "ok"));
     }
 
-    fn quick_check(&self) -> SqliteResult<Vec<String>> {
-        let mut pragma = self.transaction.prepare("PRAGMA quick_check")?;
+    fn integrity_check(&self) -> SqliteResult<Vec<String>> {
+        let mut pragma = self.transaction.prepare("PRAGMA integrity_check")?;
         let lines = pragma.query_map([], |row| row.get(0))?;
         Ok(lines.collect::<rusqlite::Result<_>>()?)
     }
 
-    fn table(&mut self, select: &str, columns: &str, from: &str, decode: fn(&Row<'_>, &Path) -> SqliteResult<()>) {
-        let sql = format!("{select} {columns} {from}");
-        let outcome = self.rows(&sql, &mut |check, row| {
+    fn table(&mut self, sql: &str, decode: DecodeRow) {
+        let outcome = self.rows(sql, &mut |check, row| {
             let outcome = decode(row, check.file);
-            check.report(outcome);
+            if let Some(written) = check.report(outcome) {
+                check.stamp(written);
+            }
             Ok(())
         });
         self.report(outcome);
+    }
+
+    /// Checks that the commit of a row exists: it does not in a database whose pages are of different times.
+    fn stamp(&mut self, written: u64) {
+        if written > self.newest && !self.findings.iter().any(|finding| finding.contains(FROM_THE_FUTURE)) {
+            let newest = self.newest;
+            self.findings.push(format!("A row was written by commit {written}, and {FROM_THE_FUTURE} {newest}."));
+        }
     }
 
     fn rows(&mut self, sql: &str, visit: &mut dyn FnMut(&mut Self, &Row<'_>) -> SqliteResult<()>) -> SqliteResult<()> {
@@ -87,9 +119,13 @@ impl StoreCheck<'_> {
         let mut journal = JournalCheck::new(id, newest_snapshot);
         let sql = format!("SELECT {JOURNAL_COLUMNS} FROM journal WHERE run = {number} ORDER BY first_tick");
         self.rows(&sql, &mut |check, row| {
-            journal.check_row(&row_numbers(row)?);
-            let outcome = journal_row(row, check.file);
-            check.report(outcome);
+            let outcome = journal_head_row(row, check.file);
+            if let Some(head) = check.report(outcome) {
+                journal.check_row(&head.row);
+                check.stamp(head.written);
+                let outcome = journal_row(row, check.file);
+                check.report(outcome);
+            }
             Ok(())
         })?;
         self.findings.extend(journal.finish());
@@ -97,8 +133,4 @@ impl StoreCheck<'_> {
     }
 }
 
-/// Reads a row without its body, which may be damaged while the numbers are intact.
-fn row_numbers(row: &Row<'_>) -> Result<JournalRow, SqliteStoreError> {
-    let (first_tick, ticks, first_event, events) = (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
-    Ok(JournalRow { first_tick, ticks, first_event, events, body: Vec::new() })
-}
+const FROM_THE_FUTURE: &str = "the newest commit of the database is";

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::params;
 use windlass_store::{
-    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, MAX_CONTROL_BYTES, PlanRow, RUN_FORMAT, RunBatch, RunStatus,
-    SpaceLeft, StoreError, StoreWrite, check_run_format,
+    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, MAX_CONTROL_BYTES, PlanRow, RUN_FORMAT, RunBatch, SpaceLeft,
+    StoreError, StoreWrite, check_run_format,
 };
 
-use crate::append::{append, consume, put_message};
+use crate::append::append;
 use crate::error::SqliteResult;
-use crate::rows::{RELEASE, TICKS, plan_checksum};
+use crate::inbox::{consume, find_message, put_message};
+use crate::seal::seal;
+use crate::stored_run::StoredRun;
+use crate::transaction::WriteTransaction;
 use crate::{SqliteStore, owners};
 
 impl StoreWrite for SqliteStore {
@@ -32,7 +35,8 @@ impl StoreWrite for SqliteStore {
             let mut insert = transaction.prepare_cached(
                 "INSERT OR IGNORE INTO plans (hash, dialect, checksum, body) VALUES (?1, ?2, ?3, ?4)",
             )?;
-            insert.execute(params![plan.hash.0, plan.dialect, plan_checksum(plan), plan.body])?;
+            let checksum = seal(&[&&plan.hash.0[..], &plan.dialect.as_str(), &&plan.body[..]]);
+            insert.execute(params![plan.hash.0, plan.dialect, checksum, plan.body])?;
             Ok(())
         })
     }
@@ -56,31 +60,15 @@ impl StoreWrite for SqliteStore {
             if message.body.len() > MAX_CONTROL_BYTES {
                 left.require(SpaceLeft::Reserved)?;
             }
-            self.write(|transaction| {
-                if is_known_request(transaction, &message.run, &message.request_id)? {
-                    return Ok(InboxVerdict::Duplicate);
-                }
-                let Some(standing) = RunHead::read(transaction, &message.run)? else {
-                    return Ok(InboxVerdict::NoSuchRun);
-                };
-                check_run_format(&message.run, standing.format)?;
-                if standing.ended {
-                    return Ok(InboxVerdict::Ended);
-                }
-                put_message(transaction, message)?;
-                let owner = match standing.owner {
-                    Some(owner) if owners::is_alive(&self.owners, &owner)? => Some(owner),
-                    _ => None,
-                };
-                Ok(InboxVerdict::Accepted { owner })
-            })
+            self.write(|transaction| self.put_in(transaction, message))
         })
     }
 
     fn note_request(&self, run: &str, request_id: &str) -> Result<(), StoreError> {
         self.write_in_space(|_| {
             self.write(|transaction| {
-                if RunHead::read(transaction, run)?.is_none() || is_known_request(transaction, run, request_id)? {
+                let is_known = find_message(transaction, transaction.file(), run, request_id)?.is_some();
+                if is_known || StoredRun::find(transaction, run)?.is_none() {
                     return Ok(());
                 }
                 consume(transaction, &run.into(), &[request_id.into()])
@@ -102,67 +90,57 @@ impl SqliteStore {
         })
     }
 
-    fn claim_in(&self, transaction: &Transaction<'_>, run: &str, owner: &str) -> SqliteResult<ClaimResult> {
-        let Some(standing) = RunHead::read(transaction, run)? else { return Ok(ClaimResult::NoSuchRun) };
-        if standing.format > RUN_FORMAT {
-            return Ok(ClaimResult::NeedsNewer { format: standing.format });
+    fn put_in(&self, transaction: &WriteTransaction<'_>, message: &InboxRow) -> SqliteResult<InboxVerdict> {
+        if find_message(transaction, transaction.file(), &message.run, &message.request_id)?.is_some() {
+            return Ok(InboxVerdict::Duplicate);
         }
-        if standing.ended {
+        let Some(standing) = StoredRun::find(transaction, &message.run)? else {
+            return Ok(InboxVerdict::NoSuchRun);
+        };
+        check_run_format(&message.run, standing.format)?;
+        if standing.status.is_final() {
+            return Ok(InboxVerdict::Ended);
+        }
+        put_message(transaction, message)?;
+        let owner = match standing.owner {
+            Some(owner) if owners::is_alive(&self.owners, &owner)? => Some(owner),
+            _ => None,
+        };
+        Ok(InboxVerdict::Accepted { owner })
+    }
+
+    fn claim_in(&self, transaction: &WriteTransaction<'_>, run: &str, owner: &str) -> SqliteResult<ClaimResult> {
+        let Some(before) = StoredRun::find(transaction, run)? else { return Ok(ClaimResult::NoSuchRun) };
+        if before.format > RUN_FORMAT {
+            return Ok(ClaimResult::NeedsNewer { format: before.format });
+        }
+        if before.status.is_final() {
             return Ok(ClaimResult::Ended);
         }
-        match standing.owner {
-            Some(holder) if holder != owner && owners::is_alive(&self.owners, &holder)? => {
-                Ok(ClaimResult::HeldBy(holder))
+        match &before.owner {
+            Some(holder) if holder != owner && owners::is_alive(&self.owners, holder)? => {
+                Ok(ClaimResult::HeldBy(holder.clone()))
             }
             _ => {
-                let owner_epoch = standing.owner_epoch + 1;
-                let mut update = transaction.prepare_cached(&format!(
-                    "UPDATE runs SET {RELEASE}, owner = ?2, owner_epoch = ?3, format = ?4, claimed_ticks = {TICKS}
-                     WHERE number = ?1"
-                ))?;
-                update.execute(params![standing.number, owner, owner_epoch, RUN_FORMAT])?;
+                let owner_epoch = before.owner_epoch + 1;
+                let mut claimed = before.clone();
+                claimed.release(transaction)?;
+                (claimed.owner, claimed.owner_epoch) = (Some(owner.to_owned()), owner_epoch);
+                (claimed.format, claimed.claimed_ticks) = (RUN_FORMAT, before.ticks(transaction)?);
+                claimed.save(transaction, &before, None)?;
                 Ok(ClaimResult::Owned { owner_epoch })
             }
         }
     }
 }
 
-fn release(transaction: &Transaction<'_>, run: &str, owner_epoch: u64) -> SqliteResult<()> {
-    let sql = format!("UPDATE runs SET {RELEASE}, owner = NULL WHERE id = ?1 AND owner_epoch = ?2");
-    let mut update = transaction.prepare_cached(&sql)?;
-    update.execute(params![run, owner_epoch])?;
-    Ok(())
-}
-
-pub(crate) fn is_known_request(transaction: &Transaction<'_>, run: &str, request_id: &str) -> SqliteResult<bool> {
-    let mut select = transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2")?;
-    Ok(select.exists([run, request_id])?)
-}
-
-/// The fields of a run that a writer other than its owner needs.
-struct RunHead {
-    number: i64,
-    owner: Option<String>,
-    owner_epoch: u64,
-    format: u32,
-    ended: bool,
-}
-
-impl RunHead {
-    fn read(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<RunHead>> {
-        let mut select =
-            transaction.prepare_cached("SELECT number, owner, owner_epoch, status, format FROM runs WHERE id = ?1")?;
-        let found = select.query_row([run], |row| {
-            let status: String = row.get(3)?;
-            let ended = RunStatus::parse(&status).is_some_and(RunStatus::is_final);
-            Ok(RunHead {
-                number: row.get(0)?,
-                owner: row.get(1)?,
-                owner_epoch: row.get(2)?,
-                format: row.get(4)?,
-                ended,
-            })
-        });
-        Ok(found.optional()?)
+fn release(transaction: &WriteTransaction<'_>, run: &str, owner_epoch: u64) -> SqliteResult<()> {
+    match StoredRun::find(transaction, run)? {
+        Some(before) if before.owner_epoch == owner_epoch => {
+            let mut released = before.clone();
+            released.release(transaction)?;
+            released.save(transaction, &before, None)
+        }
+        _ => Ok(()),
     }
 }

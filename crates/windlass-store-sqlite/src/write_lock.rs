@@ -40,6 +40,12 @@ impl<T> FairLock<T> {
         }
     }
 
+    /// Replaces the protected value, without waiting for other processes.
+    pub(crate) fn take_content<E>(&self, replacement: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(std::mem::replace(&mut slot.content, replacement()?))
+    }
+
     pub(crate) fn enter(&self) -> Result<WriteGuard<'_, T>, StoreError> {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         gate.lock(self.timeout)?;

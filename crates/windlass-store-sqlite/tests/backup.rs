@@ -58,6 +58,8 @@ fn a_backup_beside_a_writer_is_consistent() {
                 }
             }
         });
+        // A failed assertion must end the writer as well.
+        let _end = EndOnDrop(&done);
         while written.load(Ordering::SeqCst) < 50 {
             std::thread::yield_now();
         }
@@ -74,8 +76,15 @@ fn a_backup_beside_a_writer_is_consistent() {
             assert_eq!(copy.verify().expect("verify"), Vec::<String>::new());
             assert_eq!(copy.journal("one", 0, u32::MAX).expect("read").len() as u64, one);
         }
-        done.store(true, Ordering::SeqCst);
     });
+}
+
+struct EndOnDrop<'d>(&'d AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ fn stamp(store: &SqliteStore, run: &str, format: u32) {
     let shell = rusqlite::Connection::open(store.file()).expect("any tool can open it");
     let changed = shell.execute("UPDATE runs SET format = ?2 WHERE id = ?1", rusqlite::params![run, format]);
     assert_eq!(changed.expect("stamped"), 1);
+    windlass_store_sqlite::reseal_runs(&shell).expect("resealed");
 }
 
 fn message(run: &str) -> InboxRow {

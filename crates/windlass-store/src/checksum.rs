@@ -30,3 +30,34 @@ pub fn record_checksum(row: &RecordRow) -> u32 {
     let numbers = [row.revision, row.at.0.unsigned_abs()];
     checksum(&numbers, &[row.kind.as_bytes(), row.key.as_bytes(), &row.body])
 }
+
+/// The checksum of a row over the types and values of its columns.
+#[derive(Default)]
+pub struct RowSum(crc32fast::Hasher);
+
+impl RowSum {
+    /// Adds a column without a value.
+    pub fn null(&mut self) {
+        self.0.update(b"-");
+    }
+
+    /// Adds a number.
+    pub fn number(&mut self, number: i64) {
+        let mut bytes = [b'n'; 9];
+        bytes[1..].copy_from_slice(&number.to_le_bytes());
+        self.0.update(&bytes);
+    }
+
+    /// Adds a text or a blob: the tag tells them apart.
+    pub fn bytes(&mut self, tag: u8, bytes: &[u8]) {
+        let mut head = [tag; 9];
+        head[1..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        self.0.update(&head);
+        self.0.update(bytes);
+    }
+
+    /// Returns the checksum.
+    pub fn finish(self) -> u32 {
+        self.0.finalize()
+    }
+}

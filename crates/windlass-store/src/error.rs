@@ -21,6 +21,10 @@ pub enum StoreErrorKind {
     Stopped,
     /// There is a store already where another one was to be restored. Nothing was changed.
     Occupied,
+    /// Commits that were acknowledged are missing: the log is damaged or removed, or the files do not belong together.
+    Incomplete,
+    /// The store's directory or database was removed or replaced while it was open.
+    Gone,
 }
 
 impl StoreErrorKind {
@@ -35,8 +39,21 @@ impl StoreErrorKind {
             StoreErrorKind::Version => "WND-2607",
             StoreErrorKind::Stopped => "WND-2608",
             StoreErrorKind::Occupied => "WND-2629",
+            StoreErrorKind::Incomplete => "WND-2640",
+            StoreErrorKind::Gone => "WND-2641",
         }
     }
+}
+
+/// The row whose checksum does not match. Everything but that row can still be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DamagedRow {
+    /// The name of the table.
+    pub table: &'static str,
+    /// The number of the row in its table.
+    pub row: i64,
+    /// The row's name as it is stored, which may be damaged itself: the id of a run, or kind and key of a record.
+    pub key: Option<String>,
 }
 
 /// A store error: its kind, a message, the affected file and a hint what to do next.
@@ -51,12 +68,14 @@ pub struct StoreError {
     pub file: Option<PathBuf>,
     /// The next step for the operator, if there is one.
     pub hint: Option<String>,
+    /// The row that is damaged, if the damage is limited to one row.
+    pub damaged_row: Option<Box<DamagedRow>>,
 }
 
 impl StoreError {
     /// Creates an error without a file and without a hint.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> StoreError {
-        StoreError { kind, message: message.into(), file: None, hint: None }
+        StoreError { kind, message: message.into(), file: None, hint: None, damaged_row: None }
     }
 
     /// Sets the affected file.
@@ -68,6 +87,12 @@ impl StoreError {
     /// Sets the next step for the operator.
     pub fn with_hint(mut self, hint: impl Into<String>) -> StoreError {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Sets the row to which the damage is limited.
+    pub fn with_damaged_row(mut self, row: DamagedRow) -> StoreError {
+        self.damaged_row = Some(Box::new(row));
         self
     }
 
@@ -86,6 +111,6 @@ impl StoreError {
     pub fn stopped_by(first: &StoreError) -> StoreError {
         let message = format!("The store was stopped by an earlier error: {}", first.message);
         let hint = "End this process, check the disk, then start again: acknowledged writes are intact.";
-        StoreError { kind: StoreErrorKind::Stopped, message, file: first.file.clone(), hint: Some(hint.to_owned()) }
+        StoreError { file: first.file.clone(), ..StoreError::new(StoreErrorKind::Stopped, message).with_hint(hint) }
     }
 }

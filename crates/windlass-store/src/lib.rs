@@ -18,7 +18,7 @@ mod space;
 mod verify;
 mod writer;
 
-pub use error::{StoreError, StoreErrorKind};
+pub use error::{DamagedRow, StoreError, StoreErrorKind};
 pub use filter::{ParentFilter, RunFilter, RunningFilter, StatusCount};
 pub use log::{LogBatch, LogFilter, LogPage, LogRow, LogStream, NewLogLine, StoreLogs};
 pub use memory::{Fault, MemoryStore};

@@ -22,7 +22,10 @@ async fn an_engine_refuses_a_run_of_a_newer_format_and_changes_nothing() {
     engine.close().await;
     drop(engine);
     let shell = rusqlite::Connection::open(directory.path().join("windlass.db")).unwrap();
-    let stamp = |format: u32| shell.execute("UPDATE runs SET format = ?1", [format]).unwrap();
+    let stamp = |format: u32| {
+        shell.execute("UPDATE runs SET format = ?1", [format]).unwrap();
+        windlass_store_sqlite::reseal_runs(&shell).unwrap();
+    };
     let row = || -> (String, u64, u32) {
         let sql = "SELECT status, owner_epoch, format FROM runs";
         shell.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap()

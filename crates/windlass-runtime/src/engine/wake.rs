@@ -54,7 +54,7 @@ impl EngineInner {
 
     /// Ends all runs when the store has permanently stopped: no run will move again, so waiting callers get the error.
     fn stop_if_lost(&self, error: &StoreError) {
-        if matches!(error.kind, StoreErrorKind::Io | StoreErrorKind::Stopped) {
+        if matches!(error.kind, StoreErrorKind::Io | StoreErrorKind::Stopped | StoreErrorKind::Gone) {
             let runs: Vec<Arc<str>> = self.runs().keys().cloned().collect();
             for run in runs {
                 self.stop_run(&run, error.clone().into());

@@ -28,7 +28,7 @@ use windlass_value::Timestamp;
 
 use crate::SqliteStore;
 use crate::error::{SqliteResult, SqliteStoreError, from_io};
-use crate::open::sync_directory;
+use crate::open::{open_reader, sync_directory};
 use crate::schema::FORMAT_VERSION;
 use manifest::{CHUNK_BYTES, ChunkEntry, FileEntry, MANIFEST_SUFFIX, Manifest, PACK_SUFFIX, backup_names, file_names};
 
@@ -102,8 +102,7 @@ impl SqliteStore {
         });
         let at = at?;
         let findings = (|| -> SqliteResult<Vec<String>> {
-            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let mut connection = Connection::open_with_flags(copy, flags)?;
+            let mut connection = open_reader(copy, &self.options)?;
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
             Ok(crate::verify::verify(&transaction, copy))
         })();

@@ -11,11 +11,14 @@ use windlass_value::Timestamp;
 
 use super::manifest::{Manifest, backup_names, no_backup};
 use super::{DATABASE, now};
-use crate::error::from_io;
+use crate::error::{damaged, from_io};
+use crate::head::{HEAD_FILE, HeadFile, HeadRecord, identity};
+use crate::inventory::Inventory;
 use crate::open::{create_directory, sync_directory};
 use crate::schema::FORMAT_VERSION;
+use crate::session::UsersLock;
 use crate::write_lock::LockFile;
-use crate::{SqliteOptions, SqliteStore, owners};
+use crate::{SqliteOptions, SqliteStore};
 
 /// Runs whose ownership is renewed in one transaction.
 const RUNS_PER_RENEWAL: u32 = 500;
@@ -61,7 +64,7 @@ pub fn restore(source: &Path, directory: &Path, options: &RestoreOptions) -> Res
     create_directory(directory)?;
     let mut lock = LockFile::new(directory.join("writer.lock"));
     lock.lock(SqliteOptions::default().lock_timeout)?;
-    refuse_if_in_use(directory)?;
+    let users = refuse_if_in_use(directory)?;
     let folder = directory.join("restore.new");
     write_files(source, &manifest, &folder)?;
     let replaced = match is_occupied(directory) {
@@ -69,6 +72,7 @@ pub fn restore(source: &Path, directory: &Path, options: &RestoreOptions) -> Res
         false => None,
     };
     move_into_place(&manifest, &folder, directory)?;
+    drop(users);
     lock.unlock();
     let store = SqliteStore::open(directory, SqliteOptions::default())?;
     let open_runs = renew_ownership(&store)?;
@@ -104,7 +108,7 @@ fn store_files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let is_ours = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with(DATABASE) || (name.starts_with("audit.") && name.ends_with(".log")) || name.starts_with("head")
+        name.starts_with(DATABASE) || name == HEAD_FILE || (name.starts_with("audit.") && name.ends_with(".log"))
     };
     entries.map(|entry| entry.path()).filter(|path| path.is_file() && is_ours(path)).collect()
 }
@@ -119,9 +123,13 @@ fn occupied(directory: &Path) -> StoreError {
     StoreError::new(StoreErrorKind::Occupied, message).with_hint(hint).with_file(directory)
 }
 
-fn refuse_if_in_use(directory: &Path) -> Result<(), StoreError> {
-    let Some(owner) = owners::live_owners(&directory.join("owners"))?.into_iter().next() else { return Ok(()) };
-    let message = format!("A process uses the store in {}: {owner}.", directory.display());
+/// Refuses a store that a process has open. The returned lock keeps others from opening it.
+fn refuse_if_in_use(directory: &Path) -> Result<UsersLock, StoreError> {
+    let (users, is_alone) = UsersLock::join(directory)?;
+    if is_alone {
+        return Ok(users);
+    }
+    let message = format!("Another process uses the store in {}.", directory.display());
     let hint = "Stop the server and all commands that use the store, then restore.";
     Err(StoreError::new(StoreErrorKind::Busy, message).with_hint(hint).with_file(directory))
 }
@@ -161,10 +169,17 @@ fn set_aside(directory: &Path) -> Result<PathBuf, StoreError> {
     Ok(aside)
 }
 
-/// Gives the restored files their names, the database last: without it, there is no store.
+/// Gives the restored files their names: the head record before the database, which is refused without it. Without the
+/// database, there is no store.
 fn move_into_place(manifest: &Manifest, folder: &Path, directory: &Path) -> Result<(), StoreError> {
     let failed = |error: std::io::Error| from_io(&error, "move the restored files to", directory);
     let (database, others): (Vec<_>, Vec<_>) = manifest.files.iter().partition(|file| file.name == DATABASE);
+    let restored = folder.join(DATABASE);
+    let link = Inventory::take(&restored, None)?.and_then(|inventory| inventory.last());
+    let link = link.ok_or_else(|| damaged(format!("{} has no commits.", restored.display()), &restored))?;
+    let mut head = HeadRecord::of_link(&link, identity(&restored)?.unwrap_or_default());
+    head.is_closed = true;
+    HeadFile::create(directory, head)?;
     for file in others.into_iter().chain(database) {
         fs::rename(folder.join(&file.name), directory.join(&file.name)).map_err(failed)?;
     }
