@@ -325,3 +325,108 @@ pub fn removed_start(store: &dyn Store, run: &str) -> Result<Option<RemovedStart
     let removed: RemovedStart = codec::decode(&record.body, "a removed start")?;
     Ok(Some(removed).filter(|removed| removed.until > real_now()))
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_store::conformance::batches::{creation, tick};
+    use windlass_store::{BatchVerdict, MemoryStore, NewRun, RunBatch, RunFilter, StatusChange, StoreScan, StoreWrite};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000_000_000);
+
+    /// Creates an ended run of a definition, with a body of this many bytes.
+    fn ended(store: &MemoryStore, run: &str, definition: &str, status: RunStatus, at: i64, bytes: usize) {
+        let batch = creation(run);
+        let create = batch.create.clone().map(|new| NewRun { definition: definition.to_owned(), ..new });
+        let status = Some(StatusChange { status, at: Timestamp(at), result: None });
+        let record = tick(run, 0, vec![1; bytes]).record;
+        let verdicts = store.append(vec![RunBatch { create, status, record, ..batch }]).expect("append");
+        assert_eq!(verdicts, [BatchVerdict::Committed]);
+    }
+
+    fn left(store: &MemoryStore) -> Vec<String> {
+        let rows = store.runs(&RunFilter::default(), None, 999).expect("read");
+        rows.iter().rev().map(|row| row.run.to_string()).collect()
+    }
+
+    fn retain(store: &MemoryStore, policy: RetentionPolicy) -> CleanupReport {
+        let previewed = RetentionPass::new(policy.clone(), NOW).preview(store).expect("previewed");
+        let report = RetentionPass::new(policy, NOW).finish(store).expect("finished");
+        assert_eq!(previewed.iter().map(|tree| tree.runs).sum::<u64>(), report.runs, "the preview says the same");
+        report
+    }
+
+    fn bounds(max_age: Option<u64>, max_runs: Option<u64>, max_bytes: Option<u64>) -> RetentionBounds {
+        RetentionBounds { max_age: max_age.map(Duration), max_runs, max_bytes }
+    }
+
+    #[test]
+    fn each_rule_bounds_its_own_runs_by_age_count_and_size() {
+        let store = MemoryStore::new();
+        for (run, definition, status, at, bytes) in [
+            ("old", "a", RunStatus::Succeeded, 100, 10),
+            ("old-failure", "a", RunStatus::Failed, 100, 10),
+            ("b1", "b", RunStatus::Succeeded, NOW.0, 10),
+            ("b2", "b", RunStatus::Failed, NOW.0, 10),
+            ("b3", "b", RunStatus::Cancelled, NOW.0, 10),
+            ("c1", "c", RunStatus::Succeeded, NOW.0, 6_000),
+            ("c2", "c", RunStatus::Succeeded, NOW.0, 6_000),
+            ("new", "a", RunStatus::Succeeded, NOW.0, 10),
+        ] {
+            ended(&store, run, definition, status, at, bytes);
+        }
+        store.append(vec![creation("open")]).expect("append");
+        let rule = |definition: Option<&str>, status, bounds| RetentionRule {
+            definition: definition.map(str::to_owned),
+            status,
+            bounds,
+        };
+        let policy = RetentionPolicy {
+            rules: vec![
+                rule(Some("a"), Some(RunStatus::Failed), RetentionBounds::default()),
+                rule(Some("b"), None, bounds(None, Some(2), None)),
+                rule(Some("c"), None, bounds(None, None, Some(10_000))),
+            ],
+            others: bounds(Some(1_000), None, None),
+            keep_ids: Duration(0),
+        };
+        assert_eq!(retain(&store, policy.clone()).runs, 3);
+        assert_eq!(left(&store), ["old-failure", "b2", "b3", "c2", "new", "open"]);
+        assert_eq!(retain(&store, policy), CleanupReport::default(), "nothing is left to do");
+        assert!(RetentionPolicy::default().keeps_all());
+    }
+
+    #[test]
+    fn a_run_stays_with_a_child_run_that_is_open() {
+        let store = MemoryStore::new();
+        ended(&store, "parent", "a", RunStatus::Succeeded, 100, 10);
+        let child = creation("child");
+        let create = child.create.clone().map(|new| NewRun { parent: Some("parent".into()), ..new });
+        store.append(vec![RunBatch { create, ..child }]).expect("append");
+        let policy = RetentionPolicy { others: bounds(None, Some(0), None), ..RetentionPolicy::default() };
+        assert_eq!(retain(&store, policy.clone()).runs, 0);
+        let ended = StatusChange { status: RunStatus::Succeeded, at: Timestamp(100), result: None };
+        store.append(vec![RunBatch { status: Some(ended), ..tick("child", 0, vec![1]) }]).expect("append");
+        assert_eq!(retain(&store, policy).runs, 2);
+    }
+
+    #[test]
+    fn ids_are_known_for_their_own_time() {
+        let store = MemoryStore::new();
+        for number in 0..600 {
+            ended(&store, &format!("r{number}"), "a", RunStatus::Succeeded, 100, 10);
+        }
+        let policy = RetentionPolicy {
+            others: bounds(Some(1_000), None, None),
+            keep_ids: Duration(u64::MAX / 4),
+            ..RetentionPolicy::default()
+        };
+        assert_eq!(retain(&store, policy.clone()).runs, 600);
+        let removed = removed_start(&store, "r7").expect("read").expect("known");
+        assert_eq!((&*removed.definition, removed.status), ("a", RunStatus::Succeeded));
+        let later = Timestamp(i64::MAX);
+        assert!(RetentionPass::new(policy, later).finish(&store).is_ok());
+        assert_eq!(removed_start(&store, "r7").expect("read"), None);
+    }
+}
