@@ -68,7 +68,7 @@ pub fn restore(source: &Path, directory: &Path, options: &RestoreOptions) -> Res
     let folder = directory.join("restore.new");
     write_files(source, &manifest, &folder)?;
     let replaced = match is_occupied(directory) {
-        true => Some(set_aside(directory)?),
+        true => Some(move_away(directory)?),
         false => None,
     };
     move_into_place(&manifest, &folder, directory)?;
@@ -119,7 +119,7 @@ fn is_occupied(directory: &Path) -> bool {
 
 fn occupied(directory: &Path) -> StoreError {
     let message = format!("There is a store in {} already.", directory.display());
-    let hint = "Name an empty directory with `--store`, or move that store aside with `--replace`.";
+    let hint = "Name an empty directory with `--store`, or move that store away with `--replace`.";
     StoreError::new(StoreErrorKind::Occupied, message).with_hint(hint).with_file(directory)
 }
 
@@ -157,16 +157,16 @@ fn sync_and_close(file: Option<(String, File)>) -> std::io::Result<()> {
 }
 
 /// Moves the files of the store that is in the way into a directory of their own.
-fn set_aside(directory: &Path) -> Result<PathBuf, StoreError> {
-    let aside = directory.join(format!("replaced-{}", now().0));
-    let failed = |error: std::io::Error| from_io(&error, "move the store to", &aside);
-    fs::create_dir(&aside).map_err(failed)?;
+fn move_away(directory: &Path) -> Result<PathBuf, StoreError> {
+    let away = directory.join(format!("replaced-{}", now().0));
+    let failed = |error: std::io::Error| from_io(&error, "move the store to", &away);
+    fs::create_dir(&away).map_err(failed)?;
     for path in store_files(directory) {
-        fs::rename(&path, aside.join(path.file_name().unwrap_or_default())).map_err(failed)?;
+        fs::rename(&path, away.join(path.file_name().unwrap_or_default())).map_err(failed)?;
     }
-    sync_directory(&aside)?;
+    sync_directory(&away)?;
     sync_directory(directory)?;
-    Ok(aside)
+    Ok(away)
 }
 
 /// Gives the restored files their names: the head record before the database, which is refused without it. Without the
