@@ -37,7 +37,7 @@ const RUN_COMMANDS: [&str; 17] = [
 ];
 
 /// Commands that need the files of a store.
-const STORE_COMMANDS: [&str; 6] = ["clean", "dev", "doctor", "replay", "serve", "token"];
+const STORE_COMMANDS: [&str; 7] = ["clean", "dev", "doctor", "repair", "replay", "serve", "token"];
 
 /// Commands that run a run in their own process, with the options of the first one.
 const HOST_COMMANDS: [&str; 3] = ["resume", "retry", "restart"];

@@ -22,9 +22,9 @@ pub(crate) fn directory(global: &GlobalArgs) -> PathBuf {
     global.store.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY))
 }
 
-/// Returns whether there is a store in a folder.
+/// Returns whether there is a store in a folder, or what is left of one without its database.
 pub(crate) fn exists(directory: &Path) -> bool {
-    directory.join("windlass.db").is_file()
+    ["windlass.db", "windlass.db-wal", "windlass.head"].iter().any(|name| directory.join(name).is_file())
 }
 
 /// Opens the store for a command that reads runs: it must exist.

@@ -25,6 +25,7 @@ mod hints;
 mod history;
 mod interrupted;
 mod judges;
+mod lost_store;
 mod mocks;
 mod models;
 mod output;

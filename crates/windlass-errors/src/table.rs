@@ -357,6 +357,8 @@ pub(crate) static TABLE: &[ErrorCode] = &[
     entry!("WND-2628", Error, "compiled plan is not valid", ["Plan"]),
     entry!("WND-2629", Error, "there is a store already", ["Occupied"]),
     entry!("WND-2630", Error, "the run was removed, and its id is still known", ["RunRemoved"]),
+    entry!("WND-2640", Error, "acknowledged commits are missing from the store", ["Incomplete"]),
+    entry!("WND-2641", Error, "store was removed or replaced while in use", ["Gone"]),
     entry!("WND-2690", Error, "internal error while evaluating a trigger", ["Impossible"]),
     entry!("WND-3000", Error, "request is malformed", []),
     entry!("WND-3001", Error, "no valid token", []),

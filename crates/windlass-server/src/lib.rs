@@ -36,6 +36,7 @@ mod proxies;
 mod rate;
 mod retention;
 mod run_drawings;
+mod scrub;
 mod serve;
 mod space;
 mod streams;

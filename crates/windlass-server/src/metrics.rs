@@ -59,6 +59,8 @@ struct MetricFamilies {
     streams: Gauge,
     connections: Gauge,
     refused_connections: Counter,
+    scrubs: Counter,
+    findings: Gauge,
     deliveries: Family<DeliveryLabels, Counter>,
     firings: Family<FiringLabels, Counter>,
 }
@@ -78,6 +80,10 @@ impl Default for Metrics {
         registry.register("windlass_connections", "Open connections", connections.clone());
         let help = "Connections rejected at the limit";
         registry.register("windlass_connections_refused", help, refused_connections.clone());
+        let (scrubs, findings) = (Counter::default(), Gauge::default());
+        registry.register("windlass_store_scrubs", "Completed searches for damage in the store", scrubs.clone());
+        let help = "Findings of the last search for damage in the store";
+        registry.register("windlass_store_damage", help, findings.clone());
         registry.register("windlass_webhook_deliveries", "Webhook deliveries", deliveries.clone());
         registry.register("windlass_trigger_firings", "Firings of scheduled and polling triggers", firings.clone());
         Metrics(Arc::new(MetricFamilies {
@@ -87,6 +93,8 @@ impl Default for Metrics {
             streams,
             connections,
             refused_connections,
+            scrubs,
+            findings,
             deliveries,
             firings,
         }))
@@ -121,6 +129,12 @@ impl Metrics {
 
     pub(crate) fn connection_refused(&self) {
         self.0.refused_connections.inc();
+    }
+
+    /// Records a completed search for damage.
+    pub(crate) fn record_scrub(&self, findings: usize) {
+        self.0.scrubs.inc();
+        self.0.findings.set(i64::try_from(findings).unwrap_or(i64::MAX));
     }
 
     /// Records a webhook delivery: `started`, `repeated`, `refused` or `failed`.

@@ -29,6 +29,10 @@ pub struct ServerOptions {
     pub drain: Duration,
     /// Interval of keep-alive messages on a quiet stream.
     pub heartbeat: Duration,
+    /// Time between two searches for damage in the store; zero for none.
+    pub scrub_every: Duration,
+    /// Share of time that a search for damage works, in percent.
+    pub scrub_percent: u32,
     /// Definitions come from local files and have the same permissions as with `windlass run`.
     pub dev: bool,
     pub limits: ServerLimits,
@@ -49,6 +53,8 @@ impl Default for ServerOptions {
             lease: Duration::from_secs(30),
             drain: Duration::from_secs(10),
             heartbeat: Duration::from_secs(15),
+            scrub_every: Duration::from_secs(24 * 60 * 60),
+            scrub_percent: 10,
             dev: false,
             limits: ServerLimits::default(),
             retention: None,

@@ -24,6 +24,7 @@ use crate::auth::Public;
 use crate::auth::gate::require_authorization;
 use crate::hosts::{BindError, check_bind};
 use crate::problem::codes;
+use crate::scrub::search_for_damage;
 use crate::triggers::{TriggerScheduler, hooks, queue};
 use crate::workers::presence;
 use crate::{ApiProblem, App, api, edge, retention, space, web_ui};
@@ -113,6 +114,7 @@ pub async fn serve(app: App) -> Result<RunningServer, StartError> {
     tokio::spawn(TriggerScheduler::new(app.clone()).run());
     tokio::spawn(retention::run(app.clone()));
     tokio::spawn(space::watch(app.clone()));
+    tokio::spawn(search_for_damage(app.clone()));
     tokio::spawn(queue::watch_run_changes(app.clone()));
     tokio::spawn(presence::watch_workers(Arc::downgrade(&app.dispatcher)));
     let server_task = tokio::spawn(async move {

@@ -10,8 +10,17 @@ const BEGIN: &str = "<!-- limits: UPDATE=1 cargo test -p windlass-server limits_
 const END: &str = "<!-- end of limits -->\n";
 
 fn table() -> String {
-    let ServerOptions { rate_per_second, max_connections, max_connections_per_address, lease, drain, limits, .. } =
-        ServerOptions::default();
+    let ServerOptions {
+        rate_per_second,
+        max_connections,
+        max_connections_per_address,
+        lease,
+        drain,
+        scrub_every,
+        scrub_percent,
+        limits,
+        ..
+    } = ServerOptions::default();
     let span = |span: std::time::Duration| Duration::from_secs(span.as_secs()).to_string();
     let mut rows = vec![
         (
@@ -31,6 +40,8 @@ fn table() -> String {
         ),
         ("lease", span(lease), "Time without a heartbeat after which a remote worker loses its jobs."),
         ("drain", span(drain), "Time that requests and jobs in flight may take to end when the server stops."),
+        ("scrub_every", span(scrub_every), "Time between two searches for damage in the store; 0 turns them off."),
+        ("scrub_percent", scrub_percent.to_string(), "Share of time that such a search works, in percent."),
     ];
     rows.extend(limits.describe());
     let mut table = String::from("| setting | default | meaning |\n|---|---|---|\n");

@@ -40,6 +40,12 @@ impl ChainLink {
         ChainLink { sequence, synced, revision, content, previous: self.hash, ..*self }.hashed()
     }
 
+    /// Creates a link behind a number, after a repair: the numbers in between are not used again.
+    pub(crate) fn jump(&self, behind: u64, revision: u64) -> ChainLink {
+        let (sequence, revision) = (behind + 1, revision.max(self.revision));
+        ChainLink { sequence, synced: behind, revision, content: 0, previous: self.hash, ..*self }.hashed()
+    }
+
     fn hashed(self) -> ChainLink {
         ChainLink { hash: self.expected_hash(), ..self }
     }

@@ -48,6 +48,11 @@ impl HeadRecord {
         HeadRecord { store, sequence, hash, is_closed: false, database, generation: 0 }
     }
 
+    /// Marks the store as closed.
+    pub(crate) fn closed(self) -> HeadRecord {
+        HeadRecord { is_closed: true, ..self }
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(SLOT_BYTES);
         bytes.extend(MAGIC);

@@ -105,6 +105,11 @@ impl Inventory {
         same.is_some_and(|link| link.hash != head.hash).then_some(Mismatch::OtherHistory { sequence: head.sequence })
     }
 
+    /// Returns whether the log is of the same store as the database, or has no commit.
+    pub(crate) fn log_is_of_database(&self) -> bool {
+        self.walk.links.iter().all(|link| self.database.is_some_and(|database| database.store == link.store))
+    }
+
     fn log_continues_database(&self) -> bool {
         let (Some(first), Some(last)) = (self.walk.links.first(), self.walk.links.last()) else { return true };
         let follows = |pair: &[ChainLink]| pair[1].sequence == pair[0].sequence + 1 && pair[1].previous == pair[0].hash;

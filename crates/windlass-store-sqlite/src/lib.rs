@@ -15,10 +15,12 @@ mod open;
 mod owners;
 mod read;
 mod records;
+mod repair;
 mod reserve;
 mod rows;
 mod scan;
 mod schema;
+mod scrub;
 mod seal;
 mod session;
 mod stored_run;
@@ -30,7 +32,7 @@ mod write_lock;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use windlass_store::{Owner, StoreError, StoreErrorKind, StoreOwners};
@@ -41,6 +43,7 @@ use crate::error::SqliteResult;
 use crate::head::{HeadFile, HeadRecord};
 use crate::inventory::{Mismatch, log_path};
 pub use crate::open::{SqliteOptions, SyncMode};
+pub use crate::repair::{RepairReport, repair};
 pub use crate::reserve::DEFAULT_RESERVED_BYTES;
 use crate::reserve::SpaceReserve;
 use crate::session::{HeadKeeper, OpenedFiles, UsersLock};
@@ -67,7 +70,9 @@ pub struct SqliteStore {
     opened: OpenedFiles,
     users: UsersLock,
     keeper: HeadKeeper,
-    is_closed: AtomicBool,
+    is_closed: Arc<AtomicBool>,
+    /// Held during a search for damage.
+    scrubbing: Mutex<()>,
     /// The last commit that this process has synced.
     synced: AtomicU64,
 }
@@ -114,7 +119,8 @@ impl SqliteStore {
             opened,
             users,
             keeper: HeadKeeper::new(head),
-            is_closed: AtomicBool::new(false),
+            is_closed: Arc::default(),
+            scrubbing: Mutex::default(),
             writer: FairLock::new(directory, options.lock_timeout, connection),
             reserve: SpaceReserve::open(directory, options.reserved_bytes),
             readers: Mutex::default(),
@@ -209,14 +215,16 @@ impl SqliteStore {
             return;
         }
         self.keeper.end();
+        drop(locked(&self.scrubbing));
         let was_stopped = self.stopped.set(closed_error(&self.file)).is_err();
         locked(&self.readers).clear();
         locked(&self.watcher).take();
-        let Ok(connection) = self.writer.take_content(Connection::open_in_memory) else { return };
-        if !was_stopped {
+        let connection = self.writer.take_content(Connection::open_in_memory);
+        if !was_stopped && let Ok(connection) = connection {
             // What cannot be written now is still in the log.
             let _ = self.close_files(connection);
         }
+        self.users.leave();
     }
 
     fn close_files(&self, connection: Connection) -> Result<(), StoreError> {
@@ -308,6 +316,17 @@ impl StoreOwners for SqliteStore {
     fn last_heartbeat(&self, owner: &str) -> Result<Option<Timestamp>, StoreError> {
         self.refuse_if_stopped()?;
         owners::last_heartbeat(&self.owners, owner)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        if let Some(stopped) = self.stopped.get() {
+            return Err(stopped.clone());
+        }
+        self.stop_on_io_error(self.opened.check().map_err(Into::into))
+    }
+
+    fn close(&self) {
+        SqliteStore::close(self);
     }
 }
 

@@ -105,6 +105,14 @@ pub(crate) fn last_link(connection: &Connection, file: &Path) -> Result<ChainLin
     newest_link(connection, file).map_err(|error| error.into_error(file))
 }
 
+/// Opens a database for its repair, without any check.
+pub(crate) fn open_unchecked(file: &Path) -> SqliteResult<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = connect(file, flags, &SqliteOptions::default())?;
+    set_synchronous(&connection, "FULL")?;
+    Ok(connection)
+}
+
 /// Closes a connection. If it is the last one of all, SQLite copies the log into the database, syncs it and removes the
 /// log.
 pub(crate) fn close_writer(connection: Connection, is_last: bool) -> SqliteResult<()> {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use windlass_store::backend::checksum;
 use windlass_store::{Owner, OwnerGuard, StoreError};
 use windlass_value::Timestamp;
 
@@ -64,14 +65,39 @@ pub(crate) fn live_owners(directory: &Path) -> Result<Vec<String>, StoreError> {
     Ok(alive)
 }
 
-/// Returns the last heartbeat of an owner, which its file holds: 8 bytes, microseconds since 1970.
+/// Encodes a heartbeat: 8 bytes, microseconds since 1970, and their checksum.
+fn encode_heartbeat(at: Timestamp) -> [u8; 12] {
+    let (mut bytes, number) = ([0; 12], at.0.to_le_bytes());
+    bytes[..8].copy_from_slice(&number);
+    bytes[8..].copy_from_slice(&checksum(&[], &[&number]).to_le_bytes());
+    bytes
+}
+
+/// Decodes a heartbeat; `None` if it is damaged.
+fn decode_heartbeat(bytes: &[u8]) -> Option<Timestamp> {
+    let at = Timestamp(i64::from_le_bytes(*bytes.first_chunk()?));
+    (encode_heartbeat(at) == bytes).then_some(at)
+}
+
+/// Returns one line for each heartbeat that is damaged.
+pub(crate) fn damaged_heartbeats(directory: &Path) -> Vec<String> {
+    let paths = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_damaged = |path: &PathBuf| {
+        let is_owner = path.extension().is_some_and(|extension| extension == SUFFIX);
+        is_owner && fs::read(path).is_ok_and(|bytes| !bytes.is_empty() && decode_heartbeat(&bytes).is_none())
+    };
+    let damaged = paths.filter(is_damaged);
+    damaged.map(|path| format!("The heartbeat {} is damaged: its checksum does not match.", path.display())).collect()
+}
+
+/// Returns the last heartbeat of an owner, which its file holds. A damaged one counts as none.
 pub(crate) fn last_heartbeat(directory: &Path, owner: &str) -> Result<Option<Timestamp>, StoreError> {
     if !is_owner_name(owner) {
         return Ok(None);
     }
     let path = path_of(directory, owner);
     match fs::read(&path) {
-        Ok(bytes) => Ok(bytes.try_into().ok().map(|bytes| Timestamp(i64::from_le_bytes(bytes)))),
+        Ok(bytes) => Ok(decode_heartbeat(&bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(from_io(&error, "read", &path)),
     }
@@ -142,7 +168,7 @@ struct OwnerLock {
 impl OwnerGuard for OwnerLock {
     fn beat(&self, at: Timestamp) -> Result<(), StoreError> {
         self.has_beaten.store(true, Ordering::Relaxed);
-        let written = self.file.write_all_at(&at.0.to_le_bytes(), 0);
+        let written = self.file.write_all_at(&encode_heartbeat(at), 0);
         written.map_err(|error| from_io(&error, "write a heartbeat to", &self.path))
     }
 }

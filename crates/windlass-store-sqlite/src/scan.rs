@@ -4,14 +4,15 @@ use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
 use windlass_store::backend::NARROW_COUNT_FACTOR;
 use windlass_store::{
-    OpenWait, ParentFilter, RunFilter, RunRow, RunStatus, RunningFilter, StatusCount, StoreError, StoreScan,
+    OpenWait, ParentFilter, RunFilter, RunRow, RunStatus, RunningFilter, ScrubReport, StatusCount, StoreError,
+    StoreScan,
 };
 use windlass_value::Timestamp;
 
 use crate::error::SqliteResult;
 use crate::rows::{RUN_COLUMNS, WAIT_COLUMNS, open_wait, run_row};
 use crate::schema::unfinished;
-use crate::{SqliteStore, locked, open};
+use crate::{SqliteStore, locked, open, owners};
 
 impl StoreScan for SqliteStore {
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
@@ -114,7 +115,13 @@ impl StoreScan for SqliteStore {
     }
 
     fn verify(&self) -> Result<Vec<String>, StoreError> {
-        self.read(|transaction| Ok(super::verify::verify(transaction, self.file())))
+        let mut findings = self.read(|transaction| Ok(super::verify::verify(transaction, self.file())))?;
+        findings.extend(owners::damaged_heartbeats(&self.owners));
+        Ok(findings)
+    }
+
+    fn scrub(&self, busy_percent: u32) -> Result<ScrubReport, StoreError> {
+        self.scrub_slowly(busy_percent)
     }
 }
 

@@ -46,6 +46,12 @@ impl UsersLock {
         }
     }
 
+    /// Leaves the users of the store.
+    pub(crate) fn leave(&self) {
+        // The end of the process would release it as well.
+        let _ = self.file.unlock();
+    }
+
     /// Lets others join.
     pub(crate) fn share(&self) -> Result<(), StoreError> {
         self.file.lock_shared().map_err(|error| from_io(&error, "lock", &self.path))

@@ -30,10 +30,10 @@ pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> Vec<String> 
 }
 
 /// Decodes a row and returns the number of the commit that has written it, or 0 if the row does not say.
-type DecodeRow = fn(&Row<'_>, &Path) -> SqliteResult<u64>;
+pub(crate) type DecodeRow = fn(&Row<'_>, &Path) -> SqliteResult<u64>;
 
 /// The tables with their columns. Rows of the journal are checked run by run.
-const TABLES: &[(&str, &str, DecodeRow)] = &[
+pub(crate) const TABLES: &[(&str, &str, DecodeRow)] = &[
     ("meta", "key, value, checksum, 0", |row, file| check(row, 2, "meta", file).map(|()| 0)),
     ("runs", RUN_COLUMNS, |row, file| {
         let written = StoredRun::decode(row, file)?.written;
@@ -133,4 +133,4 @@ impl StoreCheck<'_> {
     }
 }
 
-const FROM_THE_FUTURE: &str = "the newest commit of the database is";
+pub(crate) const FROM_THE_FUTURE: &str = "the newest commit of the database is";

@@ -31,7 +31,7 @@ pub(crate) struct LogWalk {
     /// The links found behind the valid commits: of commits that were not completed, that are older than the log, or
     /// that follow a damaged frame.
     pub beyond: Vec<ChainLink>,
-    /// Where the first frame begins that is of this log and not valid.
+    /// Where the first frame begins that is not valid, if frames of this log follow.
     pub broken_at: Option<u64>,
 }
 
@@ -57,13 +57,19 @@ impl LogWalk {
         let page_bytes = parsed.as_ref().map_or(USUAL_PAGE_BYTES, |header| header.page_bytes);
         let mut sums = parsed;
         let (mut frame, mut at) = (vec![0; FRAME_HEADER_BYTES + page_bytes], HEADER_BYTES as u64);
-        let mut pending = None;
+        let (mut pending, mut ended) = (None, None);
         while fill(log, &mut frame)? {
             let link = ChainLink::from_page(&frame[FRAME_HEADER_BYTES..]);
             let is_valid = sums.as_mut().is_some_and(|sums| sums.accept(&frame));
             if !is_valid && let Some(expected) = sums.take() {
-                walk.broken_at = expected.has_salts(&frame).then_some(at);
                 walk.beyond.extend(pending.take());
+                ended = Some((expected, at));
+            }
+            if let Some((expected, end)) = &ended
+                && expected.has_salts(&frame)
+            {
+                // A frame of this log, here or further on: older ones have other salts.
+                walk.broken_at = Some(*end);
             }
             at += frame.len() as u64;
             match is_valid {

@@ -123,6 +123,14 @@ pub trait StoreScan: Send + Sync {
     fn change_mark(&self) -> Result<u64, StoreError>;
     /// Looks for damage and returns one line for each finding.
     fn verify(&self) -> Result<Vec<String>, StoreError>;
+    /// Looks for the same damage in short steps with pauses in between, so that others can use the store meanwhile.
+    ///
+    /// `busy_percent` is the share of time that is spent working, from 1 to 100. The search ends early when the store
+    /// is closed.
+    fn scrub(&self, busy_percent: u32) -> Result<ScrubReport, StoreError> {
+        let _ = busy_percent;
+        Ok(ScrubReport { findings: self.verify()?, rows: 0, is_complete: true })
+    }
 }
 
 /// Removes data that no run needs any more.
@@ -186,6 +194,26 @@ pub trait StoreOwners: Send + Sync {
     /// Returns the last heartbeat of an owner, alive or dead. `None` if it has sent none, or if it is not known any
     /// more: it is kept as long as an open run has this owner or previous owner.
     fn last_heartbeat(&self, owner: &str) -> Result<Option<Timestamp>, StoreError>;
+
+    /// Returns the reason why nothing can be stored any more: an earlier error, or files that were removed or replaced.
+    /// Cheap: meant to be polled.
+    fn check(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Ends the use of the store in this process. Every later call is refused.
+    fn close(&self) {}
+}
+
+/// The result of a search for damage.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ScrubReport {
+    /// One line for each finding.
+    pub findings: Vec<String>,
+    /// The number of rows whose checksums were verified.
+    pub rows: u64,
+    /// The search was not ended early.
+    pub is_complete: bool,
 }
 
 /// The complete store interface.

@@ -146,6 +146,7 @@ const EXAMPLES: &[(&str, &[CommandExample])] = &[
     ("explain", &[("explain WND-2001", "the cause of an error and its fix")]),
     ("limits", &[("limits", "all limits that are in force"), ("limits --json", "the same for a program")]),
     ("doctor", &[("doctor", "find stuck runs and damage")]),
+    ("repair", &[("repair --dry-run", "list what can be saved and what is lost"), ("repair", "repair the store")]),
     (
         "backup",
         &[

@@ -129,6 +129,8 @@ pub(crate) enum CliCommand {
     Token(TokenArgs),
     /// Find stuck runs and damage in the store
     Doctor,
+    /// Repair a store whose files have lost something, and list what is saved and what is lost
+    Repair(RepairArgs),
     /// Check that a server is alive, for containers and scripts
     Health(HealthArgs),
     /// Copy the store into a backup directory, also while a server uses it
@@ -552,6 +554,13 @@ pub(crate) struct CleanArgs {
     #[arg(long, value_name = "AGE")]
     pub older_than: Option<String>,
     /// Print what would be removed without removing it
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct RepairArgs {
+    /// List what can be saved and what is lost without changing anything
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -11,6 +11,9 @@ use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure, owner_name};
 use crate::{image, out, stores};
 
+/// The share of time that the search for damage works: others use the store meanwhile.
+const BUSY_PERCENT: u32 = 50;
+
 struct Finding {
     run: Option<String>,
     what: String,
@@ -21,7 +24,7 @@ pub(crate) fn doctor(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
     crate::runs::require_store(global, "doctor")?;
     let settings = CliSettings::load(global)?;
     let store = stores::open(global)?;
-    let damage = store.verify()?.into_iter().map(|what| Finding {
+    let damage = store.scrub(BUSY_PERCENT)?.findings.into_iter().map(|what| Finding {
         run: None,
         what,
         hint: "copy the store's directory first".to_owned(),

@@ -23,6 +23,7 @@ mod list;
 mod logs;
 mod mock;
 mod register;
+mod repair;
 mod replay;
 mod requests;
 mod resume;
@@ -81,6 +82,7 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Explain(args) => explain::explain(global, &args),
         CliCommand::Limits => limits::limits(global),
         CliCommand::Doctor => doctor::doctor(global),
+        CliCommand::Repair(args) => repair::repair(global, &args),
         CliCommand::Health(args) => health::health(global, &args),
         CliCommand::Backup(args) => backup::backup(global, &args),
         CliCommand::Restore(args) => backup::restore(global, &args),

@@ -81,6 +81,8 @@ fn options(args: &args::ServeArgs, settings: &CliSettings) -> ServerOptions {
         drain: drain.unwrap_or(usual.drain),
         rate_per_second: server.rate_per_second.unwrap_or(usual.rate_per_second),
         lease: server.lease.map_or(usual.lease, |lease| lease.to_std()),
+        scrub_every: server.scrub_every.map_or(usual.scrub_every, |every| every.to_std()),
+        scrub_percent: server.scrub_percent.unwrap_or(usual.scrub_percent),
         limits: server.limits.clone(),
         retention: Some(settings.retention.server_policy()),
         ..usual

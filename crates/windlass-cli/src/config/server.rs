@@ -15,7 +15,7 @@ use crate::failure::CliFailure;
 /// The section that lists the addresses definitions may reach, for hints.
 pub(crate) const OUTBOUND: &str = "server.outbound";
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 15] = [
     "agents",
     "bind",
     "max_connections",
@@ -27,6 +27,8 @@ const KEYS: [&str; 13] = [
     "outbound",
     "proxies",
     "rate_per_second",
+    "scrub_every",
+    "scrub_percent",
     "tools",
     "workdir",
 ];
@@ -58,6 +60,10 @@ pub(crate) struct ServerSettings {
     pub lease: Option<Duration>,
     /// Time that a shutdown waits for running work.
     pub drain: Option<Duration>,
+    /// Time between two searches for damage in the store; zero for none.
+    pub scrub_every: Option<Duration>,
+    /// Share of time that a search for damage works.
+    pub scrub_percent: Option<u32>,
     pub agents: AgentRules,
     pub limits: ServerLimits,
 }
@@ -104,6 +110,8 @@ pub(crate) fn parse_server(table: toml::Value, file: &Path) -> Result<ServerSett
             "labels" => server.labels = parse_labels(value)?,
             "lease" => server.lease = Some(parse_duration(&value, &key)?),
             "drain" => server.drain = Some(parse_duration(&value, &key)?),
+            "scrub_every" => server.scrub_every = Some(parse_interval(&value, &key)?),
+            "scrub_percent" => server.scrub_percent = Some(parse_percent(&value, &key)?),
             "agents" => server.agents = parse_agents(value)?,
             key if known.iter().any(|(name, _, _)| *name == key) => {
                 super::set_limit(&mut limits, &known, key, super::limit_value(key, &value)?)?;
@@ -193,6 +201,21 @@ fn parse_duration(value: &toml::Value, key: &str) -> Result<Duration, CliFailure
     given.filter(|span| *span > Duration::ZERO).ok_or_else(|| {
         CliFailure::setting(format!("`{key}` under [server] must be a duration above zero"))
             .hint("such as \"PT30S\", or a number of seconds")
+    })
+}
+
+/// Parses the time between two repetitions, which is zero for none.
+fn parse_interval(value: &toml::Value, key: &str) -> Result<Duration, CliFailure> {
+    match value.as_integer() {
+        Some(0) => Ok(Duration::ZERO),
+        _ => parse_duration(value, key),
+    }
+}
+
+fn parse_percent(value: &toml::Value, key: &str) -> Result<u32, CliFailure> {
+    parse_count(value, key, "a share of time in percent").and_then(|percent| match percent {
+        1..=100 => Ok(percent),
+        _ => Err(CliFailure::setting(format!("`{key}` under [server] must be a whole number from 1 to 100"))),
     })
 }
 

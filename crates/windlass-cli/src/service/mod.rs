@@ -1,6 +1,7 @@
 //! The engine as a service in this process: what `serve` and `dev` share.
 
 mod lock;
+mod store_watch;
 mod traces;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -29,6 +30,7 @@ use crate::failure::{CliExit, CliFailure, codes};
 use crate::host::Interrupts;
 use crate::{host, out, stores};
 pub(crate) use lock::{ServerCommand, StoreLock, last_server_command, serving_address};
+use store_watch::StoreWatch;
 pub(crate) use traces::engine_spans;
 
 /// A server evicts a waiting run soon: it has many of them.
@@ -184,6 +186,7 @@ impl PreparedService {
             metrics: Default::default(),
             views: Default::default(),
         };
+        let (stored, store_watch) = (parts.store.clone(), StoreWatch::start(parts.store.clone()));
         let app = App::new(parts);
         let traces = traces::start(&app)?;
         let running = front.spawn(windlass_server::serve(app.clone())).await;
@@ -195,7 +198,7 @@ impl PreparedService {
             lock.write_holder(&address, command);
         }
         let token = token.map(|token| token.reveal().to_owned());
-        Ok(Service { app, running, address, token, directory, drain, traces, _lock: lock })
+        Ok(Service { app, running, address, token, directory, drain, traces, stored, store_watch, _lock: lock })
     }
 }
 
@@ -233,6 +236,8 @@ pub(crate) struct Service {
     directory: Option<PathBuf>,
     drain: Duration,
     traces: Option<traces::TraceExport>,
+    stored: Arc<dyn Store>,
+    store_watch: StoreWatch,
     _lock: Option<StoreLock>,
 }
 
@@ -298,7 +303,7 @@ impl Service {
     }
 
     pub(crate) async fn stop(self, interrupts: &mut Interrupts) -> Result<CliExit, CliFailure> {
-        let Service { running, drain, traces, directory, .. } = self;
+        let Service { running, drain, traces, directory, stored, store_watch, .. } = self;
         if let Some(directory) = directory {
             // The token is worthless once this process has ended.
             let _ = std::fs::remove_file(directory.join(LOCAL_TOKEN_FILE));
@@ -309,6 +314,8 @@ impl Service {
                 if let Some(traces) = traces {
                     traces.stop(TRACES_TIMEOUT).await;
                 }
+                drop(store_watch);
+                stored.close();
                 info!("stopped");
                 stopped.map(|()| CliExit::Success).map_err(|error| CliFailure::new(CliExit::Failed, error.to_string()).code(codes::SERVER))
             }

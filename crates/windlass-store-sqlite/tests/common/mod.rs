@@ -1,6 +1,8 @@
 //! Helpers shared by several test files.
 #![allow(dead_code, reason = "not every test file needs all of it")]
 
+pub(crate) mod crashed;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
