@@ -8,7 +8,7 @@ use support::TestDir;
 use support::server::{TestServer, wait_until};
 
 const ASKS: &str = r#"{"name": "asks", "actions": {"wait": {"type": "wait", "inputs": {"signal": {"name": "go"}}}},
-    "outputs": {"said": "@outputs('wait').data"}}"#;
+    "outputs": {"said": "@outputs('wait')"}}"#;
 
 fn start(server: &TestServer, id: &str) {
     let (status, answer) = server.json("POST", "/api/v1/runs", Some(&json!({ "definition": "asks", "id": id })));
@@ -43,6 +43,8 @@ fn a_store_in_use_is_backed_up_and_the_restored_runs_continue() {
     // The backup has the audit log of the time before.
     assert!(place.path("restored/store/audit.log").exists());
 
+    // Tokens stay valid; the file with the first one is not in the backup.
+    std::fs::copy(place.path(".windlass/token"), place.path("restored/store/token")).expect("copied");
     let other = TestServer::start(&place, &["--store", "restored/store"], &[]);
     let signal = json!({ "name": "go", "data": "from the copy" });
     assert_eq!(other.json("POST", "/api/v1/runs/before/signal", Some(&signal)).0, 202);

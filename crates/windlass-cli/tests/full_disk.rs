@@ -66,13 +66,14 @@ fn controlled(disk: &SmallDisk) {
         wait_for_status(&server, run, "succeeded");
     }
 
+    wait_until("the log says so", || server.process.err().contains("\"disk full\""));
     disk.free();
     wait_until("it is ready again", || server.json("GET", "/readyz", None).0 == 200);
     assert_eq!(start(&server, "hello", "again").0, 202);
     wait_for_status(&server, "again", "succeeded");
+    wait_until("the log says so", || server.process.err().contains("\"space available\""));
     let (code, _, err) = server.process.stop();
     assert_eq!(code, Some(0), "{err}");
-    assert!(err.contains("\"disk full\"") && err.contains("\"space available\""), "{err}");
     place.windlass(&["doctor"]).exits(0).has("no problems");
 }
 

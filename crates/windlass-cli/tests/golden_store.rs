@@ -11,7 +11,7 @@ use support::TestDir;
 use support::counting;
 
 const ASKS: &str = r#"{"name": "asks", "actions": {"wait": {"type": "wait", "inputs": {"signal": {"name": "go"}}}},
-    "outputs": {"said": "@outputs('wait').data"}}"#;
+    "outputs": {"said": "@outputs('wait')"}}"#;
 const FAILS: &str = r#"{"name": "fails", "actions": {"end": {"type": "terminate", "inputs": {"runStatus": "Failed", "runError": {"code": "Broken"}}}}}"#;
 const LARGE: &str = r#"
 workload: {letters: 150000}
