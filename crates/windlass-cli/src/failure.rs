@@ -233,6 +233,7 @@ fn store_hint(kind: StoreErrorKind) -> &'static str {
         StoreErrorKind::NeedsNewer => "use the newer version of windlass; this one has changed nothing",
         StoreErrorKind::Version => "use the version that created this store, or choose another directory with --store",
         StoreErrorKind::Stopped => "start again; acknowledged data is not lost",
+        StoreErrorKind::Occupied => "name another directory with --store, or give --replace",
         StoreErrorKind::Incomplete => "`windlass repair --dry-run` lists what can be saved and what is lost",
         StoreErrorKind::Gone => "put the directory back, or restore a backup; then start again",
     }
@@ -250,6 +251,8 @@ impl From<RuntimeError> for CliFailure {
                 .hint(format!("`windlass status {run}` shows it, `windlass resume {run}` follows it")),
             RuntimeError::RunExists(run) | RuntimeError::ChildExists(run) => CliFailure::usage(message)
                 .hint(format!("choose another --id, or inspect the existing run with `windlass status {run}`")),
+            RuntimeError::RunRemoved(_) => CliFailure::usage(message)
+                .hint("choose another --id; `keep_ids` under [retention] says how long ids are known"),
             RuntimeError::ExecutionIdExists => CliFailure::new(CliExit::Failed, message),
             RuntimeError::MissingTools { run, .. } => CliFailure::usage(message)
                 .hint(format!("the run is unchanged: resume `{run}` with a program that has them")),

@@ -30,12 +30,18 @@ pub(crate) fn exists(directory: &Path) -> bool {
 /// Opens the store for a command that reads runs: it must exist.
 pub(crate) fn open(global: &GlobalArgs) -> Result<Arc<dyn Store>, CliFailure> {
     let directory = directory(global);
-    if !exists(&directory) {
-        return Err(CliFailure::usage(format!("there is no store in {}", directory.display()))
-            .hint("`windlass run FILE` creates one; --store or WINDLASS_STORE names another"));
-    }
+    require(&directory)?;
     // One that cannot be written can still be looked at.
     Ok(Arc::new(SqliteStore::open_to_read(&directory, SqliteOptions::default())?))
+}
+
+/// Refuses a directory without a store.
+pub(crate) fn require(directory: &Path) -> Result<(), CliFailure> {
+    match exists(directory) {
+        true => Ok(()),
+        false => Err(CliFailure::usage(format!("there is no store in {}", directory.display()))
+            .hint("`windlass run FILE` creates one; --store or WINDLASS_STORE names another")),
+    }
 }
 
 pub(crate) fn open_or_create(directory: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, CliFailure> {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod approvals;
+mod backup;
 mod calls;
 mod check;
 mod clean;
@@ -17,6 +18,8 @@ mod explain;
 mod file_limit;
 mod first_steps;
 mod formats;
+mod full_disk;
+mod golden_store;
 mod graph;
 mod hints;
 mod history;
@@ -33,6 +36,7 @@ mod projects;
 mod read_only;
 mod register;
 mod restart_and_retry;
+mod retention;
 mod run;
 mod seed_examples;
 mod steer;

@@ -329,6 +329,8 @@ limits! {
     /// Rejected calls per second that are written to the audit log, and a burst of ten times as many after a pause;
     /// more are omitted.
     max_refusals_logged_per_second: u32 = 10,
+    /// Bytes of the store's disk that are reserved, so that runs can be cancelled, paused and completed when it is full.
+    reserved_disk_bytes: u64 = 16_777_216,
     /// Tools, labels and jobs that one remote worker may list.
     max_worker_entries: usize = 10_000,
     /// Bytes of an event that a remote worker publishes for a task.

@@ -355,6 +355,8 @@ pub(crate) static TABLE: &[ErrorCode] = &[
     entry!("WND-2626", Error, "journal was changed by another writer", ["JournalConflict"]),
     entry!("WND-2627", Error, "another process has taken over the run", ["Fenced"]),
     entry!("WND-2628", Error, "compiled plan is not valid", ["Plan"]),
+    entry!("WND-2629", Error, "there is a store already", ["Occupied"]),
+    entry!("WND-2630", Error, "the run was removed, and its id is still known", ["RunRemoved"]),
     entry!("WND-2640", Error, "acknowledged commits are missing from the store", ["Incomplete"]),
     entry!("WND-2641", Error, "store was removed or replaced while in use", ["Gone"]),
     entry!("WND-2690", Error, "internal error while evaluating a trigger", ["Impossible"]),

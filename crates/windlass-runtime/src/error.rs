@@ -56,6 +56,9 @@ pub enum RuntimeError {
     /// The id belongs to a run that was started differently.
     #[error("a run `{0}` already exists with a different definition, input or source run")]
     RunExists(String),
+    /// The run had this id and has been removed, and its id is still known: a start is not repeated.
+    #[error("the run `{0}` has ended and was removed; its id cannot be used again yet")]
+    RunRemoved(String),
     /// Another process drew the same execution id for a new run. The next attempt draws another one.
     #[error("another process created a run with the same execution id at the same time; try again")]
     ExecutionIdExists,
@@ -166,6 +169,7 @@ impl RuntimeError {
             RuntimeError::HasEnded(_) => "WND-2613",
             RuntimeError::MissingTools { .. } => "WND-2614",
             RuntimeError::RunExists(_) | RuntimeError::ExecutionIdExists => "WND-2615",
+            RuntimeError::RunRemoved(_) => "WND-2630",
             RuntimeError::ChildExists(_) => "WND-2302",
             RuntimeError::CancelledBeforeStart(_) => "WND-2616",
             RuntimeError::MissingBlob(_) => "WND-2609",

@@ -21,6 +21,7 @@ mod nearest;
 mod recovery;
 mod references;
 mod report;
+mod retention;
 mod reused_results;
 mod task_log;
 mod tool;
@@ -46,6 +47,9 @@ pub use external_input::{
 pub use nearest::bracketed_path;
 pub use recovery::{RunImage, load, new_state, replay_from, resolve, resolve_up_to, snapshot_progress};
 pub use report::{FinalReport, StepReport, completed_steps, error_value};
+pub use retention::{
+    RemovedStart, RetentionBounds, RetentionPass, RetentionPolicy, RetentionRule, RetentionStep, removed_start,
+};
 pub use task_log::{LogSink, LogWriter, TaskLog, TaskLogLimits};
 pub use tool::{CallerDefinition, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
 pub use windlass_store::LogStream;

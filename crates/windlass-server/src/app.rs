@@ -83,6 +83,7 @@ impl App {
     pub fn new(mut app_parts: AppParts) -> App {
         // The server reads the events of any number of runs by sequence number, so the live channel is not needed.
         app_parts.engine = app_parts.engine.without_live_events();
+        app_parts.audit.use_reserve(app_parts.store.clone());
         let controls = RequestControls {
             hosts: AllowedHosts::from_options(&app_parts.options),
             deliveries: SharedBuckets::default(),

@@ -24,7 +24,7 @@ use crate::auth::{AccessRule, Peer, TokenActivity, TokenScope};
 use crate::problem::codes;
 use crate::proxies::OverTls;
 use crate::rate::rate_limited;
-use crate::{ApiProblem, App, compression, proxies};
+use crate::{ApiProblem, App, compression, proxies, space};
 use bodies::{ClosableStreamBody, MeasuredBody, OnBodyEnd};
 
 /// Retry-After, in seconds, while the server shuts down.
@@ -135,6 +135,10 @@ impl RequestInfo {
         self.route().contains("/hooks/{")
     }
 
+    fn starts_work(&self) -> bool {
+        self.is_delivery() || (!self.method.is_safe() && space::starts_work(self.route()))
+    }
+
     /// A webhook delivery starts a run, whatever its method.
     fn may_change(&self) -> bool {
         !self.method.is_safe() || self.is_delivery()
@@ -194,7 +198,10 @@ fn admit(app: &App, request: &Request, request_info: &RequestInfo) -> Result<(),
         return Err(ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
             .hint("check the disk, then restart the server"));
     }
-    Ok(())
+    match request_info.starts_work() {
+        true => space::refuse_new_work(app),
+        false => Ok(()),
+    }
 }
 
 /// Accepts no transfer coding but `chunked`: this server does not decode others, but a proxy on the way might.
@@ -337,7 +344,12 @@ async fn write_audit_entry(
 
 fn audit_write_failed(status: StatusCode) -> Response {
     let detail = format!("the call ended with {status}, but could not be recorded in the audit log");
-    ApiProblem::unavailable(detail).hint("check the disk, then restart the server").into_response()
+    let hint = "check the disk, then restart the server";
+    // Only a call without an effect is answered as unavailable.
+    match status.is_success() {
+        true => ApiProblem::defect(detail).hint(hint).into_response(),
+        false => ApiProblem::unavailable(detail).hint(hint).into_response(),
+    }
 }
 
 fn too_slow(detail: &str, setting: &str) -> Response {

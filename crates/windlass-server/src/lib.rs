@@ -11,6 +11,7 @@
 //! - `problem`: error responses
 //! - `workers`: jobs for remote workers
 //! - `triggers`: schedules, polls and webhooks that start runs
+//! - `retention`, `space`: removal of ended runs; behaviour on a full disk
 //! - `web_ui`: the browser interface
 //! - `views`: caches and concurrency limits shared by readers
 //! - `metrics`: OpenMetrics output
@@ -33,9 +34,11 @@ mod options;
 mod problem;
 mod proxies;
 mod rate;
+mod retention;
 mod run_drawings;
 mod scrub;
 mod serve;
+mod space;
 mod streams;
 mod timeline;
 #[cfg(feature = "otel")]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use windlass_core::ServerLimits;
+use windlass_runtime::RetentionPolicy;
 use windlass_tools::outbound::AddressRange;
 
 /// The PEM files of a server's certificate.
@@ -48,6 +49,8 @@ pub struct ServerOptions {
     /// Definitions come from local files and have the same permissions as with `windlass run`.
     pub dev: bool,
     pub limits: ServerLimits,
+    /// Which ended runs are removed; `None` keeps all.
+    pub retention: Option<RetentionPolicy>,
 }
 
 impl Default for ServerOptions {
@@ -69,6 +72,7 @@ impl Default for ServerOptions {
             scrub_percent: 10,
             dev: false,
             limits: ServerLimits::default(),
+            retention: None,
         }
     }
 }

@@ -182,6 +182,7 @@ impl From<RuntimeError> for ApiProblem {
             RuntimeError::RunExists(_)
             | RuntimeError::ExecutionIdExists
             | RuntimeError::ChildExists(_)
+            | RuntimeError::RunRemoved(_)
             | RuntimeError::CancelledBeforeStart(_) => (StatusCode::CONFLICT, codes::CONFLICT),
             RuntimeError::HasEnded(_) => (StatusCode::CONFLICT, codes::RUN_ENDED),
             RuntimeError::StillOpen(_)
@@ -200,14 +201,9 @@ impl From<RuntimeError> for ApiProblem {
                 (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE)
             }
             error if error.needs_newer() => (StatusCode::CONFLICT, codes::CONFLICT),
-            // Caused by the disk rather than a defect: a full disk appears as any of these.
+            // Nothing happened. A write that failed in any other way may be on the disk all the same: no 503.
             RuntimeError::Store(StoreError {
-                kind:
-                    StoreErrorKind::Busy
-                    | StoreErrorKind::Full
-                    | StoreErrorKind::Io
-                    | StoreErrorKind::Stopped
-                    | StoreErrorKind::Gone,
+                kind: StoreErrorKind::Busy | StoreErrorKind::Full | StoreErrorKind::Stopped | StoreErrorKind::Gone,
                 ..
             }) => (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL),

@@ -29,7 +29,7 @@ use crate::problem::codes;
 use crate::scrub::search_for_damage;
 use crate::triggers::{TriggerScheduler, hooks, queue};
 use crate::workers::presence;
-use crate::{ApiProblem, App, api, edge, web_ui};
+use crate::{ApiProblem, App, api, edge, retention, space, web_ui};
 pub use tls::TlsError;
 use tls::TlsIdentity;
 
@@ -120,6 +120,8 @@ pub async fn serve(app: App) -> Result<RunningServer, StartError> {
     // Errors are ignored here; a read error surfaces when the webhook is requested.
     let _ = app.read_store(hooks::log_missing_secrets).await;
     tokio::spawn(TriggerScheduler::new(app.clone()).run());
+    tokio::spawn(retention::run(app.clone()));
+    tokio::spawn(space::watch(app.clone()));
     tokio::spawn(search_for_damage(app.clone()));
     tokio::spawn(queue::watch_run_changes(app.clone()));
     tokio::spawn(presence::watch_workers(Arc::downgrade(&app.dispatcher)));

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{OptionalExtension, Params, Row, params};
 use windlass_store::backend::MAX_REMOVED_PER_CALL;
-use windlass_store::{BatchRemoval, RUN_FORMAT, RemovableTree, StoreClean, StoreError, SweepResult, TreeRemoval};
+use windlass_store::{
+    BatchRemoval, EndedTree, RUN_FORMAT, RemovableTree, RunStatus, StoreClean, StoreError, SweepResult, TreeRemoval,
+};
 use windlass_value::{BlobHash, Timestamp};
 
 use crate::SqliteStore;
@@ -74,6 +76,13 @@ const IS_REMOVABLE: &str = concat!(
     is_needed!("top.number", "?2", "?3")
 );
 
+const ENDED_TREES: &str = concat!(
+    "SELECT number, id, definition, status, changed_at FROM runs
+     WHERE parent IS NULL AND number < ?1 AND NOT (",
+    unfinished!(),
+    ") ORDER BY number DESC LIMIT ?2"
+);
+
 const MEMBERS: &str = concat!(tree!("?1"), "SELECT number, id FROM tree");
 
 const SIZE: &str = concat!(
@@ -105,33 +114,57 @@ impl StoreClean for SqliteStore {
         })
     }
 
+    fn ended_trees(&self, before: Option<i64>, limit: u32) -> Result<Vec<EndedTree>, StoreError> {
+        self.read(|transaction| {
+            let mut select = transaction.prepare_cached(ENDED_TREES)?;
+            let rows = select.query_map(params![before.unwrap_or(i64::MAX), limit], |row| {
+                let status: String = row.get(3)?;
+                Ok(EndedTree {
+                    number: row.get(0)?,
+                    run: row.get(1)?,
+                    definition: row.get(2)?,
+                    // The condition of the query admits no other status.
+                    status: RunStatus::parse(&status).unwrap_or(RunStatus::Failed),
+                    ended_at: Timestamp(row.get(4)?),
+                })
+            })?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
     fn remove(&self, run: &str, before: Timestamp) -> Result<TreeRemoval, StoreError> {
-        self.write(|transaction| remove(transaction, run, before, &mut { MAX_REMOVED_PER_CALL }))
+        self.write_in_space(|_| {
+            self.write(|transaction| remove(transaction, run, before, &mut { MAX_REMOVED_PER_CALL }))
+        })
     }
 
     fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<BatchRemoval, StoreError> {
-        self.write(|transaction| {
-            let (mut left, mut all, began) = (MAX_REMOVED_PER_CALL, BatchRemoval::default(), Instant::now());
-            for run in runs {
-                if left == 0 || (all.runs > 0 && began.elapsed() >= MAX_WRITE_TIME) {
-                    break;
+        self.write_in_space(|_| {
+            self.write(|transaction| {
+                let (mut left, mut all, began) = (MAX_REMOVED_PER_CALL, BatchRemoval::default(), Instant::now());
+                for run in runs {
+                    if left == 0 || (all.runs > 0 && began.elapsed() >= MAX_WRITE_TIME) {
+                        break;
+                    }
+                    let removed = remove(transaction, run, before, &mut left)?;
+                    all.runs += removed.runs;
+                    if removed.more {
+                        break;
+                    }
+                    all.done += 1;
                 }
-                let removed = remove(transaction, run, before, &mut left)?;
-                all.runs += removed.runs;
-                if removed.more {
-                    break;
-                }
-                all.done += 1;
-            }
-            Ok(all)
+                Ok(all)
+            })
         })
     }
 
     fn sweep(&self) -> Result<SweepResult, StoreError> {
-        self.write(|transaction| {
-            let mut sweeper = Sweeper { transaction, rows: MAX_ROWS_PER_SWEEP, swept: SweepResult::default() };
-            sweeper.sweep()?;
-            Ok(sweeper.swept)
+        self.write_in_space(|_| {
+            self.write(|transaction| {
+                let mut sweeper = Sweeper { transaction, rows: MAX_ROWS_PER_SWEEP, swept: SweepResult::default() };
+                sweeper.sweep()?;
+                Ok(sweeper.swept)
+            })
         })
     }
 }

@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 mod append;
+mod backup;
 mod chain;
 mod clean;
 mod damage;
@@ -17,6 +18,7 @@ mod read;
 mod read_only;
 mod records;
 mod repair;
+mod reserve;
 mod rows;
 mod scan;
 mod schema;
@@ -39,12 +41,15 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use windlass_store::{DamagedRowId, Owner, StoreError, StoreErrorKind, StoreOwners};
 use windlass_value::Timestamp;
 
+pub use crate::backup::{BackupOptions, BackupReport, RestoreOptions, RestoreReport, restore};
 use crate::error::SqliteResult;
 use crate::head::{HeadFile, HeadRecord};
 use crate::inventory::{Mismatch, log_path};
 pub use crate::open::{SqliteOptions, SyncMode};
 use crate::read_only::PrivateCopy;
 pub use crate::repair::{RepairReport, repair};
+pub use crate::reserve::DEFAULT_RESERVED_BYTES;
+use crate::reserve::SpaceReserve;
 use crate::session::{HeadKeeper, OpenedFiles, UsersLock};
 #[doc(hidden)]
 pub use crate::stored_run::reseal_runs;
@@ -61,6 +66,7 @@ pub struct SqliteStore {
     owners: PathBuf,
     options: SqliteOptions,
     writer: FairLock<Connection>,
+    reserve: SpaceReserve,
     readers: Mutex<Vec<Connection>>,
     /// Used only for the change mark, because SQLite's `data_version` is specific to a connection.
     watcher: Mutex<Option<Connection>>,
@@ -129,6 +135,7 @@ impl SqliteStore {
             is_closed: Arc::default(),
             scrubbing: Mutex::default(),
             writer: FairLock::new(directory, options.lock_timeout, connection),
+            reserve: SpaceReserve::open(directory, options.reserved_bytes),
             readers: Mutex::default(),
             watcher: Mutex::default(),
             damaged: Mutex::default(),
@@ -315,7 +322,7 @@ impl StoreOwners for SqliteStore {
     fn open_owner(&self) -> Result<Owner, StoreError> {
         self.refuse_if_read_only()?;
         self.refuse_if_stopped()?;
-        owners::open(&self.owners)
+        self.write_in_space(|_| owners::open(&self.owners))
     }
 
     fn owner_alive(&self, owner: &str) -> Result<bool, StoreError> {

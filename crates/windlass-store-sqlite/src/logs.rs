@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
-use windlass_store::{LogFilter, LogPage, LogRow, LogStream, NewLogLine, StoreError, StoreLogs};
+use windlass_store::{LogFilter, LogPage, LogRow, LogStream, NewLogLine, SpaceLeft, StoreError, StoreLogs};
 use windlass_value::Timestamp;
 
 use crate::SqliteStore;
@@ -22,6 +22,7 @@ impl StoreLogs for SqliteStore {
         if lines.is_empty() {
             return Ok(());
         }
+        self.reserve.known().require(SpaceLeft::Enough)?;
         self.write_unsynced(|transaction| {
             for group in lines.chunk_by(|one, other| one.run == other.run) {
                 append_group(transaction, group, max_run_bytes)?;

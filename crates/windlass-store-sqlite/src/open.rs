@@ -53,6 +53,8 @@ pub struct SqliteOptions {
     pub checkpoint_pages: u32,
     /// Maximum size of the file, in pages of 4 KiB. Tests use it to fill the disk.
     pub max_pages: Option<u32>,
+    /// Bytes of the disk that are reserved for control records; `None` makes no reserve, and uses one that exists.
+    pub reserved_bytes: Option<u64>,
 }
 
 impl Default for SqliteOptions {
@@ -64,6 +66,7 @@ impl Default for SqliteOptions {
             // size.
             checkpoint_pages: 1_000,
             max_pages: None,
+            reserved_bytes: None,
         }
     }
 }
@@ -274,7 +277,7 @@ fn refuse_leftovers(directory: &Path, file: &Path) -> Result<(), StoreError> {
     Err(refused(format!("The database {shown} is missing, although {left}."), file))
 }
 
-fn create_directory(directory: &Path) -> Result<(), StoreError> {
+pub(crate) fn create_directory(directory: &Path) -> Result<(), StoreError> {
     if directory.is_dir() {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Records that belong to no run.
 
 use rusqlite::{OptionalExtension, params};
-use windlass_store::{RecordChange, RecordRow, StoreError, StoreRecords};
+use windlass_store::{RecordChange, RecordRow, SpaceLeft, StoreError, StoreRecords};
 
 use crate::SqliteStore;
 use crate::damage::RECORD_ROWS;
@@ -27,13 +27,17 @@ impl StoreRecords for SqliteStore {
     }
 
     fn change_records(&self, changes: Vec<RecordChange>) -> Result<bool, StoreError> {
-        self.write_if(|transaction| {
-            for change in changes {
-                if !change_record(transaction, change)? {
-                    return Ok(false);
+        let is_removal = changes.iter().all(|change| change.body.is_none());
+        self.write_in_space(|left| {
+            left.require(if is_removal { SpaceLeft::ControlOnly } else { SpaceLeft::Reserved })?;
+            self.write_if(|transaction| {
+                for change in changes.clone() {
+                    if !change_record(transaction, change)? {
+                        return Ok(false);
+                    }
                 }
-            }
-            Ok(true)
+                Ok(true)
+            })
         })
     }
 }

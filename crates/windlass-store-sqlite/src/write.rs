@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rusqlite::params;
 use windlass_store::{
-    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, PlanRow, RUN_FORMAT, RunBatch, StoreError, StoreErrorKind,
-    StoreWrite, check_run_format,
+    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, MAX_CONTROL_BYTES, PlanRow, RUN_FORMAT, RunBatch, SpaceLeft,
+    StoreError, StoreErrorKind, StoreWrite, check_run_format,
 };
 
 use crate::append::append;
@@ -18,14 +18,19 @@ use crate::{SqliteStore, owners};
 
 impl StoreWrite for SqliteStore {
     fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError> {
-        let all = self.write(|transaction| batches.iter().map(|batch| append(transaction, batch)).collect());
-        match all {
-            Err(error) if error.kind == StoreErrorKind::Damaged => self.append_intact(&batches),
-            all => all,
-        }
+        self.write_in_space(|left| {
+            let all = self.write(|transaction| {
+                batches.iter().map(|batch| append_in_space(transaction, batch, left)).collect()
+            });
+            match all {
+                Err(error) if error.kind == StoreErrorKind::Damaged => self.append_intact(&batches, left),
+                all => all,
+            }
+        })
     }
 
     fn put_plan(&self, plan: &PlanRow) -> Result<(), StoreError> {
+        self.reserve.known().require(SpaceLeft::Enough)?;
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached(
                 "INSERT OR IGNORE INTO plans (hash, dialect, checksum, body) VALUES (?1, ?2, ?3, ?4)",
@@ -44,7 +49,7 @@ impl StoreWrite for SqliteStore {
     }
 
     fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<ClaimResult>, StoreError> {
-        self.write(|transaction| {
+        self.write_in_space(|_| self.write(|transaction| {
             let claim = |run: &Arc<str>| {
                 self.claim_in(transaction, run, owner).or_else(|trouble| match trouble.into_error(self.file()) {
                     error if error.kind == StoreErrorKind::Damaged => {
@@ -54,49 +59,44 @@ impl StoreWrite for SqliteStore {
                 })
             };
             runs.iter().map(claim).collect()
-        })
+        }))
     }
 
     fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError> {
-        self.write(|transaction| match StoredRun::find(transaction, run)? {
-            Some(before) if before.owner_epoch == owner_epoch => {
-                let mut released = before.clone();
-                released.release(transaction)?;
-                released.save(transaction, &before, None)
-            }
-            _ => Ok(()),
-        })
+        self.write_in_space(|_| self.write(|transaction| release(transaction, run, owner_epoch)))
     }
 
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
-        self.write(|transaction| {
-            if find_message(transaction, transaction.file(), &message.run, &message.request_id)?.is_some() {
-                return Ok(InboxVerdict::Duplicate);
+        self.write_in_space(|left| {
+            if message.body.len() > MAX_CONTROL_BYTES {
+                left.require(SpaceLeft::Reserved)?;
             }
-            let Some(standing) = StoredRun::find(transaction, &message.run)? else {
-                return Ok(InboxVerdict::NoSuchRun);
-            };
-            check_run_format(&message.run, standing.format)?;
-            if standing.status.is_final() {
-                return Ok(InboxVerdict::Ended);
-            }
-            put_message(transaction, message)?;
-            let owner = match standing.owner {
-                Some(owner) if owners::is_alive(&self.owners, &owner)? => Some(owner),
-                _ => None,
-            };
-            Ok(InboxVerdict::Accepted { owner })
+            self.write(|transaction| self.put_in(transaction, message))
         })
     }
 
     fn note_request(&self, run: &str, request_id: &str) -> Result<(), StoreError> {
-        self.write(|transaction| {
-            let is_known = find_message(transaction, transaction.file(), run, request_id)?.is_some();
-            if is_known || StoredRun::find(transaction, run)?.is_none() {
-                return Ok(());
-            }
-            consume(transaction, &run.into(), &[request_id.into()])
+        self.write_in_space(|_| {
+            self.write(|transaction| {
+                let is_known = find_message(transaction, transaction.file(), run, request_id)?.is_some();
+                if is_known || StoredRun::find(transaction, run)?.is_none() {
+                    return Ok(());
+                }
+                consume(transaction, &run.into(), &[request_id.into()])
+            })
         })
+    }
+}
+
+/// Appends a batch if the space that is left is for it.
+fn append_in_space(
+    transaction: &WriteTransaction<'_>,
+    batch: &RunBatch,
+    left: SpaceLeft,
+) -> SqliteResult<BatchVerdict> {
+    match left.admits(batch) {
+        true => append(transaction, batch),
+        false => Ok(BatchVerdict::NoSpace),
     }
 }
 
@@ -104,10 +104,10 @@ impl SqliteStore {
     /// Appends the batches that damage does not prevent. The others get the verdict `Damaged`.
     ///
     /// Each batch is tried alone and rolled back, so that all intact ones still commit together or not at all.
-    fn append_intact(&self, batches: &[RunBatch]) -> Result<Vec<BatchVerdict>, StoreError> {
+    fn append_intact(&self, batches: &[RunBatch], left: SpaceLeft) -> Result<Vec<BatchVerdict>, StoreError> {
         let mut intact = Vec::with_capacity(batches.len());
         for batch in batches {
-            let tried = self.write_if(|transaction| append(transaction, batch).map(|_| false));
+            let tried = self.write_if(|transaction| append_in_space(transaction, batch, left).map(|_| false));
             match tried {
                 Err(error) if error.kind == StoreErrorKind::Damaged => intact.push(false),
                 tried => intact.push(tried.map(|_| true)?),
@@ -115,11 +115,42 @@ impl SqliteStore {
         }
         self.write(|transaction| {
             let append_one = |(batch, intact)| match intact {
-                true => append(transaction, batch),
+                true => append_in_space(transaction, batch, left),
                 false => Ok(BatchVerdict::Damaged),
             };
             batches.iter().zip(intact).map(append_one).collect()
         })
+    }
+
+    /// Gives runs a higher owner epoch and no owner. `owner` is a live owner, under which they are claimed.
+    pub(crate) fn renew_owners(&self, runs: &[Arc<str>], owner: &str) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            for run in runs {
+                if let ClaimResult::Owned { owner_epoch } = self.claim_in(transaction, run, owner)? {
+                    release(transaction, run, owner_epoch)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn put_in(&self, transaction: &WriteTransaction<'_>, message: &InboxRow) -> SqliteResult<InboxVerdict> {
+        if find_message(transaction, transaction.file(), &message.run, &message.request_id)?.is_some() {
+            return Ok(InboxVerdict::Duplicate);
+        }
+        let Some(standing) = StoredRun::find(transaction, &message.run)? else {
+            return Ok(InboxVerdict::NoSuchRun);
+        };
+        check_run_format(&message.run, standing.format)?;
+        if standing.status.is_final() {
+            return Ok(InboxVerdict::Ended);
+        }
+        put_message(transaction, message)?;
+        let owner = match standing.owner {
+            Some(owner) if owners::is_alive(&self.owners, &owner)? => Some(owner),
+            _ => None,
+        };
+        Ok(InboxVerdict::Accepted { owner })
     }
 
     fn claim_in(&self, transaction: &WriteTransaction<'_>, run: &str, owner: &str) -> SqliteResult<ClaimResult> {
@@ -144,5 +175,16 @@ impl SqliteStore {
                 Ok(ClaimResult::Owned { owner_epoch })
             }
         }
+    }
+}
+
+fn release(transaction: &WriteTransaction<'_>, run: &str, owner_epoch: u64) -> SqliteResult<()> {
+    match StoredRun::find(transaction, run)? {
+        Some(before) if before.owner_epoch == owner_epoch => {
+            let mut released = before.clone();
+            released.release(transaction)?;
+            released.save(transaction, &before, None)
+        }
+        _ => Ok(()),
     }
 }

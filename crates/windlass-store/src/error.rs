@@ -19,6 +19,8 @@ pub enum StoreErrorKind {
     NeedsNewer,
     /// The store was stopped by an earlier error.
     Stopped,
+    /// There is a store already where another one was to be restored. Nothing was changed.
+    Occupied,
     /// Commits that were acknowledged are missing: the log is damaged or removed, or the files do not belong together.
     Incomplete,
     /// The store's directory or database was removed or replaced while it was open.
@@ -36,6 +38,7 @@ impl StoreErrorKind {
             StoreErrorKind::Busy => "WND-2606",
             StoreErrorKind::Version => "WND-2607",
             StoreErrorKind::Stopped => "WND-2608",
+            StoreErrorKind::Occupied => "WND-2629",
             StoreErrorKind::Incomplete => "WND-2640",
             StoreErrorKind::Gone => "WND-2641",
         }

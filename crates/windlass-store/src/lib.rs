@@ -15,6 +15,7 @@ mod filter;
 mod log;
 mod memory;
 mod row;
+mod space;
 mod verify;
 mod writer;
 
@@ -24,6 +25,7 @@ pub use filter::{ParentFilter, RunFilter, RunningFilter, StatusCount};
 pub use log::{LogBatch, LogFilter, LogPage, LogRow, LogStream, NewLogLine, StoreLogs};
 pub use memory::{Fault, MemoryStore};
 pub use row::*;
+pub use space::{MAX_CONTROL_BYTES, SpaceLeft, StoreSpace};
 pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, CommitReply, GroupWriter, WriterLimits};
 
 use std::sync::Arc;
@@ -155,6 +157,10 @@ pub trait StoreClean: Send + Sync {
     /// Removes many run trees in the given order, as far as one short transaction allows.
     fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<BatchRemoval, StoreError>;
 
+    /// Returns ended runs without a parent run, newest first. `before` is the number of the last one seen, for the next
+    /// page.
+    fn ended_trees(&self, before: Option<i64>, limit: u32) -> Result<Vec<EndedTree>, StoreError>;
+
     /// Frees a part of what removed runs have left: journals, snapshots, iterations, and blobs that no remaining run
     /// has written as well.
     fn sweep(&self) -> Result<SweepResult, StoreError>;
@@ -215,12 +221,12 @@ pub struct ScrubReport {
 
 /// The complete store interface.
 pub trait Store:
-    StoreWrite + StoreRead + StoreScan + StoreDamage + StoreClean + StoreRecords + StoreLogs + StoreOwners
+    StoreWrite + StoreRead + StoreScan + StoreDamage + StoreClean + StoreRecords + StoreLogs + StoreOwners + StoreSpace
 {
 }
 
 impl<S> Store for S where
-    S: StoreWrite + StoreRead + StoreScan + StoreDamage + StoreClean + StoreRecords + StoreLogs + StoreOwners
+    S: StoreWrite + StoreRead + StoreScan + StoreDamage + StoreClean + StoreRecords + StoreLogs + StoreOwners + StoreSpace
 {
 }
 

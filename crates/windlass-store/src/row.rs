@@ -309,6 +309,8 @@ pub enum BatchVerdict {
     ExecutionIdConflict,
     /// The rows of the run that the batch needs are damaged.
     Damaged,
+    /// The disk is full, and the space that is left is reserved for other batches. Nothing was written.
+    NoSpace,
 }
 
 /// The outcome of claiming a run.
@@ -520,6 +522,21 @@ impl RecordChange {
     pub fn with_expected_revision(self, revision: u64) -> RecordChange {
         RecordChange { expected_revision: Some(revision), ..self }
     }
+}
+
+/// An ended run that no run has called, as retention sees it. Its child runs may still be open.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndedTree {
+    /// The number of the run; also the page cursor of the listing.
+    pub number: i64,
+    /// The id of the run.
+    pub run: Arc<str>,
+    /// Name of the definition.
+    pub definition: String,
+    /// The status with which it has ended.
+    pub status: RunStatus,
+    /// The time of its end.
+    pub ended_at: Timestamp,
 }
 
 /// A run that may be removed together with all its descendants.

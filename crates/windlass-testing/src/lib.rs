@@ -1,6 +1,6 @@
 //! Test support: case files ([`cases`]), certificates ([`certificates`]), services on loopback ([`mock`],
-//! [`test_service`], [`test_postgres`]), the log of a test ([`log`]), and a harness that kills the real program
-//! ([`crash`]).
+//! [`test_service`], [`test_postgres`]), the log of a test ([`log`]), a disk that can be full ([`small_disk`]), and a
+//! harness that kills the real program ([`crash`]).
 //!
 //! The crate depends on no store, tool or dialect: their tests depend on it. The program itself uses only the
 //! scripted service.
@@ -15,6 +15,8 @@ pub mod crash;
 pub mod log;
 #[cfg(feature = "mock")]
 pub mod mock;
+#[cfg(feature = "small-disk")]
+pub mod small_disk;
 #[cfg(feature = "services")]
 pub mod test_postgres;
 #[cfg(feature = "services")]

@@ -148,6 +148,20 @@ const EXAMPLES: &[(&str, &[CommandExample])] = &[
     ("doctor", &[("doctor", "find stuck runs and damage")]),
     ("repair", &[("repair --dry-run", "list what can be saved and what is lost"), ("repair", "repair the store")]),
     (
+        "backup",
+        &[
+            ("backup /backups/flows", "copy the store, or what has changed since the last backup"),
+            ("backup /backups/flows --keep 30 --json", "keep thirty backups"),
+        ],
+    ),
+    (
+        "restore",
+        &[
+            ("restore /backups/flows --store restored", "the newest backup, into a directory of its own"),
+            ("restore /backups/flows --at 20261118T020000Z --replace", "an older one, in place of the store"),
+        ],
+    ),
+    (
         "clean",
         &[("clean --older-than 30d --dry-run", "show what would be removed"), ("clean --older-than 30d", "remove it")],
     ),

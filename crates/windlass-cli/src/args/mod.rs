@@ -137,6 +137,10 @@ pub(crate) enum CliCommand {
     Repair(RepairArgs),
     /// Check that a server is alive, for containers and scripts
     Health(HealthArgs),
+    /// Copy the store into a backup directory, also while a server uses it
+    Backup(BackupArgs),
+    /// Make a backup the store, after verifying it
+    Restore(RestoreArgs),
     /// Remove runs that ended long ago and the data only they reference, or damaged rows
     Clean(CleanArgs),
     #[command(hide = true)]
@@ -528,9 +532,39 @@ pub(crate) struct ApproveArgs {
 }
 
 #[derive(ClapArgs)]
+pub(crate) struct BackupArgs {
+    /// Directory of the backups; further ones add only what has changed
+    #[arg(value_name = "DEST")]
+    pub destination: PathBuf,
+    /// Remove all but the newest N backups afterwards
+    #[arg(long, value_name = "N", value_parser = parse_keep)]
+    pub keep: Option<usize>,
+}
+
+fn parse_keep(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|keep| *keep > 0).ok_or_else(|| "give a number, 1 or more".to_owned())
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct RestoreArgs {
+    /// Directory of the backups
+    #[arg(value_name = "SRC")]
+    pub source: PathBuf,
+    /// Name of the backup, as `windlass backup` printed it [default: the newest]
+    #[arg(long, value_name = "NAME")]
+    pub at: Option<String>,
+    /// Move a store that is in the way into a subdirectory
+    #[arg(long)]
+    pub replace: bool,
+    /// Restore a backup of a store that was damaged
+    #[arg(long)]
+    pub allow_damage: bool,
+}
+
+#[derive(ClapArgs)]
 pub(crate) struct CleanArgs {
-    /// Minimum time since the run ended: `30d`, `12h`, or ISO 8601 (`P30D`)
-    #[arg(long, value_name = "AGE", required_unless_present = "damaged")]
+    /// Minimum time since the run ended: `30d`, `12h`, or ISO 8601 (`P30D`) [default: the bounds of [retention]]
+    #[arg(long, value_name = "AGE")]
     pub older_than: Option<String>,
     /// Print what would be removed without removing it
     #[arg(long)]

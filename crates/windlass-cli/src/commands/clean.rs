@@ -1,17 +1,21 @@
 //! `windlass clean`
 
-use windlass_runtime::{CleanupReport, clean_runs as remove, real_now, removable};
+use windlass_runtime::{CleanupReport, RetentionPass, clean_runs as remove, real_now, removable};
 use windlass_store::{DamagedRowId, DamagedTable, IsolatedRow, RemovableTree, RunStatus, Store, StoreErrorKind};
 use windlass_value::{Timestamp, Value};
 
 use crate::args::{self, GlobalArgs};
+use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure, codes};
 use crate::{durations, out, stores, text};
 
 pub(crate) fn clean(global: &GlobalArgs, args: &args::CleanArgs) -> Result<CliExit, CliFailure> {
     crate::runs::require_store(global, "clean")?;
-    let Some(older_than) = &args.older_than else { return remove_damaged(global, args) };
-    let age = durations::parse(older_than)?;
+    if !args.damaged.is_empty() {
+        return remove_damaged(global, args);
+    }
+    let Some(age) = &args.older_than else { return retain(global, args) };
+    let age = durations::parse(age)?;
     let before = Timestamp(real_now().0.saturating_sub_unsigned(age.0));
     let store = stores::open(global)?;
     match args.dry_run {
@@ -65,6 +69,22 @@ fn not_damaged(global: &GlobalArgs, name: &str) -> CliFailure {
     CliFailure::usage(format!("`{name}` is neither a damaged row nor a damaged or quarantined run"))
         .code(codes::NO_SUCH_RUN)
         .hint(format!("`{doctor}` lists them"))
+}
+
+/// Removes the runs beyond the bounds of the settings.
+fn retain(global: &GlobalArgs, args: &args::CleanArgs) -> Result<CliExit, CliFailure> {
+    let policy = CliSettings::load(global)?.retention.stated_policy();
+    if policy.keeps_all() {
+        return Err(CliFailure::usage("there is no age, and the settings have no bounds of retention")
+            .hint("give --older-than AGE, or bounds under [retention]"));
+    }
+    let store = stores::open(global)?;
+    let pass = RetentionPass::new(policy, real_now());
+    match args.dry_run {
+        true => show_found(global, &pass.preview(&*store)?),
+        false => show_cleaned(global, pass.finish(&*store)?),
+    }?;
+    Ok(CliExit::Success)
 }
 
 fn show_found(global: &GlobalArgs, found: &[RemovableTree]) -> Result<(), CliFailure> {

@@ -85,6 +85,7 @@ pub(crate) fn serve_folder(
         drain,
         dev: true,
         limits: settings.server.limits.clone(),
+        retention: Some(settings.retention.stated_policy()),
         ..usual
     };
     service::run_on_threads(async |front| {

@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod approvals;
+mod backup;
 pub(crate) mod check;
 mod clean;
 mod completions;
@@ -83,6 +84,8 @@ pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
         CliCommand::Doctor(args) => doctor::doctor(global, &args),
         CliCommand::Repair(args) => repair::repair(global, &args),
         CliCommand::Health(args) => health::health(global, &args),
+        CliCommand::Backup(args) => backup::backup(global, &args),
+        CliCommand::Restore(args) => backup::restore(global, &args),
         CliCommand::Clean(args) => clean::clean(global, &args),
         CliCommand::Completions(args) => completions::completions(&args),
         CliCommand::Man(args) => completions::man(&args),

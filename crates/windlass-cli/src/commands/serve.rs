@@ -4,7 +4,10 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_runtime::RetentionPolicy;
 use windlass_server::{ServerOptions, TlsFiles};
+
+use windlass_store_sqlite::SqliteOptions;
 
 use crate::args::{self, GlobalArgs};
 use crate::catalog_compiler::{CatalogCompiler, ServerTools, server_tools};
@@ -29,7 +32,10 @@ pub(crate) fn serve(global: &GlobalArgs, args: &args::ServeArgs) -> Result<CliEx
             settings: &settings,
             location: StoreLocation::Directory(stores::directory(global)),
             options,
-            sqlite: host::sqlite_options(&args.testing),
+            sqlite: SqliteOptions {
+                reserved_bytes: Some(settings.server.limits.reserved_disk_bytes),
+                ..host::sqlite_options(&args.testing)
+            },
             commit_hook: host::commit_hook(&args.testing)?,
             command: ServerCommand {
                 arguments: args::ServeArgs::to_arguments(global),
@@ -40,6 +46,7 @@ pub(crate) fn serve(global: &GlobalArgs, args: &args::ServeArgs) -> Result<CliEx
         };
         let ServerTools { tools, remote, edge, gate } = server_tools(&settings)?;
         let base = PreparedService::open(plan, &tools, &edge, gate)?;
+        log_retention(&settings.retention.server_policy());
         let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), remote)), &front).await?;
         tracing::info!(address = service.address, "started");
         service.print_startup(global, !global.json && std::io::stdout().is_terminal())?;
@@ -81,6 +88,17 @@ fn options(args: &args::ServeArgs, settings: &CliSettings) -> ServerOptions {
         scrub_every: server.scrub_every.map_or(usual.scrub_every, |every| every.to_std()),
         scrub_percent: server.scrub_percent.unwrap_or(usual.scrub_percent),
         limits: server.limits.clone(),
+        retention: Some(settings.retention.server_policy()),
         ..usual
+    }
+}
+
+/// Says which ended runs the server removes.
+fn log_retention(policy: &RetentionPolicy) {
+    let (max_age, rules) = (policy.others.max_age, policy.rules.len());
+    match max_age {
+        Some(age) => tracing::info!(max_age = %age, rules, keep_ids = %policy.keep_ids, "ended runs are removed"),
+        None if policy.keeps_all() => tracing::info!("ended runs are kept"),
+        None => tracing::info!(rules, keep_ids = %policy.keep_ids, "ended runs are removed"),
     }
 }

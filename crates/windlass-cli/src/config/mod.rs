@@ -3,6 +3,7 @@
 mod lines;
 mod mcp;
 mod models;
+mod retention;
 mod server;
 mod services;
 
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub(crate) use mcp::McpSettings;
+pub(crate) use retention::RetentionSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 pub(crate) use server::{OUTBOUND, ServerSettings};
@@ -26,8 +28,20 @@ use crate::failure::{CliFailure, codes};
 use crate::mocks::ActiveMocks;
 
 /// The sections a settings file may have.
-const SECTIONS: [&str; 11] =
-    ["activities", "auth", "credentials", "dev", "limits", "mcp", "model", "models", "prices", "server", "settings"];
+const SECTIONS: [&str; 12] = [
+    "activities",
+    "auth",
+    "credentials",
+    "dev",
+    "limits",
+    "mcp",
+    "model",
+    "models",
+    "prices",
+    "retention",
+    "server",
+    "settings",
+];
 
 #[derive(Default)]
 pub(crate) struct CliSettings {
@@ -54,6 +68,8 @@ pub(crate) struct CliSettings {
     pub prices: BTreeMap<String, TokenPrice>,
     /// The values that `appsetting` reads.
     pub app_settings: BTreeMap<String, String>,
+    /// Which ended runs are removed.
+    pub retention: RetentionSettings,
     /// The server section.
     pub server: ServerSettings,
     /// Command-line options for agents.
@@ -163,6 +179,7 @@ fn read_section(
         ("model", entries) => services::parse_model(entries).map(|read| settings.model = read),
         ("models", entries) => models::models(entries).map(|read| settings.models = read),
         ("prices", entries) => models::prices(entries).map(|read| settings.prices = read),
+        ("retention", entries) => retention::parse_retention(entries).map(|read| settings.retention = read),
         ("server", entries) => server::parse_server(entries, path).map(|read| settings.server = read),
         ("settings", entries) => services::parse_app_settings(entries).map(|read| settings.app_settings = read),
         _ => Err(unknown_name("section", section, SECTIONS)),

@@ -30,8 +30,7 @@ use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure, codes};
 use crate::host::Interrupts;
 use crate::{host, out, stores};
-use lock::StoreLock;
-pub(crate) use lock::{ServerCommand, last_server_command, serving_address};
+pub(crate) use lock::{ServerCommand, StoreLock, last_server_command, serving_address};
 use store_watch::StoreWatch;
 pub(crate) use traces::engine_spans;
 

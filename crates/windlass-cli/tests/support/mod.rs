@@ -5,7 +5,7 @@
 pub(crate) mod server;
 
 use std::io::{BufRead, BufReader, Lines};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -31,6 +31,10 @@ pub(crate) struct CommandOutput {
 impl TestDir {
     pub(crate) fn new() -> TestDir {
         TestDir { directory: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    pub(crate) fn in_directory(parent: &Path) -> TestDir {
+        TestDir { directory: tempfile::tempdir_in(parent).expect("a temporary directory") }
     }
 
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {

@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 use windlass_core::state::{ApprovalForm, Phase};
 use windlass_core::{Command, EffectKey, ErrorInfo, Limits, State, Status, TaskOutcome, Tick, TickKind, TickOutput};
 use windlass_store::{
-    BatchVerdict, GroupWriter, InboxRow, LogBatch, NewRun, RunBatch, RunStatus, StatusChange, Store, WaitRow,
+    BatchVerdict, GroupWriter, InboxRow, LogBatch, NewRun, RunBatch, RunStatus, StatusChange, Store, StoreError,
+    WaitRow,
 };
 use windlass_value::{BlobHash, Duration, Map, Timestamp, Value};
 
@@ -294,6 +295,7 @@ impl RunOutbox {
             BatchVerdict::Fenced => Err(RuntimeError::Fenced),
             BatchVerdict::ExecutionIdConflict => Err(RuntimeError::ExecutionIdExists),
             BatchVerdict::Damaged => Err(damaged_row_error(&self.options.run)),
+            BatchVerdict::NoSpace => Err(StoreError::reserved_space().into()),
             BatchVerdict::Conflict if creates => Err(RuntimeError::RunExists(self.options.run.to_string())),
             BatchVerdict::Conflict => Err(RuntimeError::JournalConflict(self.options.run.to_string())),
         }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -391,7 +392,7 @@ impl EngineInner {
         self.runtime.clone().spawn(async move {
             let (call, run) = (child.call, parent.clone());
             let engine = super::RuntimeEngine { inner: self.clone(), live: false };
-            let notified = match engine.start_child_run(parent, child, clock, failed_child).await {
+            let notified = match engine.start_child_when_possible(parent, child, clock, failed_child).await {
                 // A child in another process sends a message at its end as well.
                 Ok(()) | Err(RuntimeError::Owned { .. } | RuntimeError::Closing) => Ok(()),
                 // Its parent has cancelled it.
@@ -461,7 +462,29 @@ impl EngineInner {
     }
 }
 
+/// Time between two attempts to start a child run while the store has no space for it.
+const CHILD_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
 impl super::RuntimeEngine {
+    /// Starts a child. A server tries again as long as the store is full or busy: the parent waits for its child.
+    async fn start_child_when_possible(
+        &self,
+        parent: Arc<str>,
+        child: ChildStart,
+        clock: Clock,
+        failed_child: Option<String>,
+    ) -> Result<(), RuntimeError> {
+        loop {
+            let again = (parent.clone(), child.clone(), failed_child.clone());
+            match self.start_child_run(again.0, again.1, clock, again.2).await {
+                Err(error) if self.inner.adopt && error.is_transient() && !self.inner.is_closing() => {
+                    tokio::time::sleep(CHILD_RETRY_INTERVAL).await;
+                }
+                started => return started,
+            }
+        }
+    }
+
     /// Starts a child with the plan that its parent resolves the name to. A child that was started before keeps its
     /// plan. If the parent retries a run in which this call failed, the child is a retry too.
     async fn start_child_run(

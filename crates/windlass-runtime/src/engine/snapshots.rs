@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use windlass_core::{Program, State};
 use windlass_store::{
-    BatchVerdict, IterationRow, NewRun, NewSnapshot, PlanRow, RunBatch, RunLabels, StatusChange, StoreRead,
+    BatchVerdict, IterationRow, NewRun, NewSnapshot, PlanRow, RunBatch, RunLabels, StatusChange, StoreError, StoreRead,
 };
 use windlass_value::{BlobHash, Duration, Value};
 
@@ -170,6 +170,7 @@ impl RuntimeEngine {
         match self.inner.store.append(vec![batch])?.first() {
             Some(BatchVerdict::Committed) => {}
             Some(BatchVerdict::ExecutionIdConflict) => return Err(RuntimeError::ExecutionIdExists),
+            Some(BatchVerdict::NoSpace) => return Err(StoreError::reserved_space().into()),
             _ => return Err(RuntimeError::RunExists(run.to_string())),
         }
         if journaled {

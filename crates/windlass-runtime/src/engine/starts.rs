@@ -9,8 +9,8 @@ use windlass_value::{BlobHash, RunView, Timestamp, Value};
 use super::labels::LabelSources;
 use super::triggers::seed_from;
 use super::{Durability, RunHandle, RunOptions, RuntimeEngine, new_execution_id, new_run_id, residents};
-use crate::clock::Clock;
-use crate::{RuntimeError, codec, recovery};
+use crate::clock::{Clock, real_now};
+use crate::{RuntimeError, codec, recovery, removed_start};
 
 /// Options of a start.
 #[derive(Clone)]
@@ -110,9 +110,13 @@ impl RuntimeEngine {
 
     /// Returns an input as a run would store it. Equal inputs give equal results, so that repeats are recognized.
     pub fn stored_input(&self, row: &RunRow, input: Value) -> Result<Value, RuntimeError> {
-        let program = self.inner.program(&row.plan)?;
-        let how = RunOptions::from_row(row)?;
-        self.inner.admit_input(&program.plan, &how.run_tree, input)
+        self.stored_input_for(&row.plan, &RunOptions::from_row(row)?, input)
+    }
+
+    /// Returns an input in the same way for the plan and the options of a run that may have been removed.
+    pub fn stored_input_for(&self, plan: &BlobHash, options: &RunOptions, input: Value) -> Result<Value, RuntimeError> {
+        let program = self.inner.program(plan)?;
+        self.inner.admit_input(&program.plan, &options.run_tree, input)
     }
 
     pub(super) async fn start_from(
@@ -172,6 +176,9 @@ impl RuntimeEngine {
         {
             drop(reload_guard);
             return self.attach_to_existing(&row, &program, start_input, &how, options.watch).await;
+        }
+        if options.id.is_some() && options.parent.is_none() && removed_start(&*self.inner.store, &run)?.is_some() {
+            return Err(RuntimeError::RunRemoved(run.to_string()));
         }
         let execution_id = new_execution_id();
         let parent_origin = options.parent.as_ref().map(|(parent, _)| {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::auth::{Allowed, Public, Read};
 use crate::metrics;
 use crate::problem::codes;
-use crate::{ApiProblem, App};
+use crate::{ApiProblem, App, space};
 
 /// The state of the server.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -55,6 +55,9 @@ pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Heal
     }
     if app.audit.is_broken() {
         return not_ready("the audit log cannot be written".to_owned(), "check the disk, then restart the server");
+    }
+    if let Some(shortage) = space::shortage(&app) {
+        return not_ready(shortage.to_owned(), "free some space; the server accepts work again by itself");
     }
     match app.check_writable().await {
         Ok(()) => {

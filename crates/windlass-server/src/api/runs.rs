@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_dialect::InputWarning;
 use windlass_runtime::inspect::{ListedCount, ListedStatus, count_by_status, filter_by_status, listed_status};
-use windlass_runtime::{RunHandle, RunOptions, RunStartOptions, RuntimeError, input_hash};
+use windlass_runtime::{RunHandle, RunOptions, RunStartOptions, RuntimeError, input_hash, removed_start};
 use windlass_store::{ParentFilter, RunFilter, RunLabels, RunStatus};
 use windlass_syntax::did_you_mean;
 use windlass_value::{BlobHash, Map, Timestamp, Value};
@@ -66,6 +66,9 @@ pub(crate) struct StartResponse {
     pub status: String,
     /// Whether this call created the run; otherwise an earlier one did.
     pub created: bool,
+    /// The run was started by an earlier call, has ended and was removed: only its id is still known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub removed: bool,
     /// Unused inputs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<StartWarning>,
@@ -184,13 +187,16 @@ pub(crate) async fn start(
     let warnings = unused.into_iter().map(|InputWarning { message, hint }| StartWarning { message, hint }).collect();
     let handle = match (app.engine.start(plan, input.clone(), options).await, id) {
         (Ok(handle), _) => handle,
-        (Err(error @ (RuntimeError::RunExists(_) | RuntimeError::Owned { .. })), Some(id)) => {
+        (
+            Err(error @ (RuntimeError::RunExists(_) | RuntimeError::RunRemoved(_) | RuntimeError::Owned { .. })),
+            Some(id),
+        ) => {
             return find_repeated_start(app, repeated_start(id, input)).await?.ok_or_else(|| error.into());
         }
         (Err(error), _) => return Err(start_problem(error, &definition)),
     };
     if let Some(ms) = wait_ms {
-        return wait_for_end(app, handle, ms, Some(number), warnings).await;
+        return wait_for_end(app, handle, &definition, ms, Some(number), warnings).await;
     }
     let run = handle.run.to_string();
     let status = match (handle.ended(), handle.created) {
@@ -203,7 +209,8 @@ pub(crate) async fn start(
         }
     };
     let status = status.to_owned();
-    let started = StartResponse { run, definition, version: Some(number), status, created: handle.created, warnings };
+    let (version, created) = (Some(number), handle.created);
+    let started = StartResponse { run, definition, version, status, created, removed: false, warnings };
     Ok(started.into_response())
 }
 
@@ -265,6 +272,11 @@ struct RepeatedStart {
 async fn find_repeated_start(app: App, repeat: RepeatedStart) -> Result<Option<Response>, ApiProblem> {
     let RepeatedStart { id, definition, version, input, wait_ms } = repeat;
     let given = input.clone();
+    let (run, name, wanted, stored) = (id.clone(), definition.clone(), version, input.clone());
+    let removed = app.read_store(move |app| find_removed_start(app, run, &name, wanted, stored)).await?;
+    if removed.is_some() {
+        return Ok(removed.map(IntoResponse::into_response));
+    }
     let found = app.read_store(move |app| {
         let Some(row) = app.store.run(&id)? else { return Ok(None) };
         let options = RunOptions::from_row(&row)?;
@@ -272,8 +284,7 @@ async fn find_repeated_start(app: App, repeat: RepeatedStart) -> Result<Option<R
         let same_version = version.is_none() || version == before;
         let stored_input = app.engine.stored_input(&row, given)?;
         if row.definition != definition || !same_version || options.input != input_hash(&stored_input) {
-            let detail = format!("the run `{id}` exists already, with another definition, version or input");
-            return Err(ApiProblem::conflict(detail).hint("use another id or `Idempotency-Key` for another call"));
+            return Err(other_start(&id));
         }
         let status = listed_status(app.store.as_ref(), &row)?;
         Ok(Some((row, before, status)))
@@ -283,37 +294,75 @@ async fn find_repeated_start(app: App, repeat: RepeatedStart) -> Result<Option<R
         let options = RunStartOptions { id: Some(row.run.to_string()), watch: false, ..RunStartOptions::default() };
         // If this process cannot wait for the run, the response has the run's current status.
         if let Ok(handle) = app.engine.start(row.plan, input, options).await {
-            return wait_for_end(app, handle, ms, version, Vec::new()).await.map(Some);
+            return wait_for_end(app, handle, &row.definition, ms, version, Vec::new()).await.map(Some);
         }
     }
     let (run, status) = (row.run.to_string(), status.as_str().to_owned());
-    let started =
-        StartResponse { run, definition: row.definition, version, status, created: false, warnings: Vec::new() };
+    let (definition, warnings) = (row.definition, Vec::new());
+    let started = StartResponse { run, definition, version, status, created: false, removed: false, warnings };
     Ok(Some(started.into_response()))
+}
+
+/// Returns the response for a run that retention has removed and whose id is still known. A run of that id counts
+/// first.
+fn find_removed_start(
+    app: &App,
+    run: String,
+    definition: &str,
+    version: Option<u64>,
+    input: Value,
+) -> Result<Option<StartResponse>, ApiProblem> {
+    let Some(removed) = removed_start(&*app.store, &run)? else { return Ok(None) };
+    if app.store.run(&run)?.is_some() {
+        return Ok(None);
+    }
+    let before = app.definitions.version_of_plan(&removed.plan).map(|(_, version)| version);
+    let options = removed.options()?;
+    let same_input = options.input == input_hash(&app.engine.stored_input_for(&removed.plan, &options, input)?);
+    if removed.definition != definition || !(version.is_none() || version == before) || !same_input {
+        return Err(other_start(&run));
+    }
+    let (definition, status, warnings) = (removed.definition, removed.status.as_str().to_owned(), Vec::new());
+    Ok(Some(StartResponse { run, definition, version: before, status, created: false, removed: true, warnings }))
+}
+
+fn other_start(id: &str) -> ApiProblem {
+    let detail = format!("the run `{id}` exists already, with another definition, version or input");
+    ApiProblem::conflict(detail).hint("use another id or `Idempotency-Key` for another call")
 }
 
 async fn wait_for_end(
     app: App,
     mut handle: RunHandle,
+    definition: &str,
     ms: u64,
     version: Option<u64>,
     warnings: Vec<StartWarning>,
 ) -> Result<Response, ApiProblem> {
     let timeout = Duration::from_millis(ms);
     let ended = tokio::time::timeout(timeout, handle.wait()).await.is_ok_and(|ended| ended.is_ok());
+    let created = handle.created;
     if ended {
-        let run = load_detail(&app, handle.run.to_string()).await?;
-        return Ok(axum::Json(EndedRunResponse { run, warnings }).into_response());
+        match load_detail(&app, handle.run.to_string()).await {
+            Ok(run) => return Ok(axum::Json(EndedRunResponse { run, warnings }).into_response()),
+            // The run exists: an error would say that nothing has happened.
+            Err(problem) if !created => return Err(problem),
+            Err(_) => {}
+        }
     }
     let run = handle.run.to_string();
-    let created = handle.created;
-    app.read_store(move |app| {
-        let row = find_run(app, &run)?;
+    let name = run.clone();
+    let read = app.read_store(move |app| {
+        let row = find_run(app, &name)?;
         let status = listed_status(app.store.as_ref(), &row)?.as_str().to_owned();
-        let started = StartResponse { run, definition: row.definition, version, status, created, warnings };
-        Ok(started.into_response())
-    })
-    .await
+        Ok((row.definition, status))
+    });
+    let (definition, status) = match read.await {
+        Err(_) if created => (definition.to_owned(), RunStatus::Running.as_str().to_owned()),
+        read => read?,
+    };
+    let started = StartResponse { run, definition, version, status, created, removed: false, warnings };
+    Ok(started.into_response())
 }
 
 /// Lists runs, newest first. Runs whose rows are damaged lead the first page, whatever the other filters: what they are

@@ -171,12 +171,17 @@ impl AuditFile {
 
     /// Writes all added lines. Returns true when all of them are on disk, and false when none is, because the disk is
     /// full.
-    pub(crate) fn commit(&mut self) -> Result<bool, AuditError> {
+    ///
+    /// `make_room` is called when the disk is full, until it returns false.
+    pub(crate) fn commit(&mut self, make_room: &dyn Fn() -> bool) -> Result<bool, AuditError> {
         let path = self.directory.join(FILE);
         let io_error = |error: std::io::Error| AuditError::new(&path, "could not write the audit log", &error);
-        if let Err(error) = self.file.write_all(&self.buffer) {
-            let no_room = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::FileTooLarge);
-            if no_room && self.roll_back().is_ok() {
+        let mut written = self.file.write_all(&self.buffer);
+        while written.as_ref().is_err_and(is_full) && make_room() {
+            written = self.file.set_len(self.bytes).and_then(|()| self.file.write_all(&self.buffer));
+        }
+        if let Err(error) = written {
+            if is_full(&error) && self.roll_back().is_ok() {
                 return Ok(false);
             }
             return Err(io_error(error));
@@ -213,6 +218,10 @@ impl AuditFile {
         (self.bytes, self.first) = (0, self.next);
         Ok(())
     }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::FileTooLarge)
 }
 
 impl Drop for AuditFile {

@@ -12,7 +12,7 @@ mod verify;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use serde::Serialize;
@@ -20,6 +20,7 @@ use serde_json::Map;
 use tokio::sync::oneshot;
 use tracing::error;
 use windlass_runtime::real_now;
+use windlass_store::Store;
 use windlass_value::Timestamp;
 
 pub use key::KEY_FILE;
@@ -137,6 +138,14 @@ struct WriterState {
     broken: AtomicBool,
     lines: AtomicUsize,
     syncs: AtomicUsize,
+    /// The store whose reserved space a full disk may take for a line.
+    reserve: OnceLock<Arc<dyn Store>>,
+}
+
+impl WriterState {
+    fn make_room(&self) -> bool {
+        self.reserve.get().is_some_and(|store| store.release_space())
+    }
 }
 
 struct QueuedLine {
@@ -165,7 +174,7 @@ impl AuditLog {
             AuditFile::open(directory, max_file_bytes)?;
         let at = real_now().to_string();
         log.add(&object_body(&AuditEvent { at, event: "start", cut_bytes, removed_lines, end_unknown }));
-        if !log.commit()? {
+        if !log.commit(&|| false)? {
             return Err(AuditError::new(
                 &directory.join("audit.log"),
                 "could not write the audit log",
@@ -186,6 +195,14 @@ impl AuditLog {
             thread: Mutex::new(Some(thread)),
         };
         Ok(AuditLog { writer: Some(writer) })
+    }
+
+    /// Lets lines use the reserved space of the store when the disk is full.
+    pub(crate) fn use_reserve(&self, store: Arc<dyn Store>) {
+        if let Some(writer) = &self.writer {
+            // A log belongs to one store.
+            let _ = writer.state.reserve.set(store);
+        }
     }
 
     /// Whether the log cannot be written any more: no call may change anything then.
@@ -270,7 +287,7 @@ fn run_writer(mut log: AuditFile, arrived: &mpsc::Receiver<QueuedLine>, state: &
             }
         }
         // After a failed sync the content of the disk is unknown, so nothing more is written.
-        let written = if state.broken.load(Ordering::Relaxed) { None } else { log.commit().ok() };
+        let written = if state.broken.load(Ordering::Relaxed) { None } else { log.commit(&|| state.make_room()).ok() };
         if written.is_none() && !state.broken.swap(true, Ordering::Relaxed) {
             error!(lines = replies.len(), "audit log cannot be written");
         }

@@ -55,7 +55,7 @@ fn may_reply(plan: &Plan) -> bool {
 /// Returns the run of a delivery that was made before, perhaps with another version of the definition.
 fn existing_run(error: &RuntimeError) -> Option<&str> {
     match error {
-        RuntimeError::RunExists(run) => Some(run),
+        RuntimeError::RunExists(run) | RuntimeError::RunRemoved(run) => Some(run),
         _ => None,
     }
 }

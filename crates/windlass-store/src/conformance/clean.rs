@@ -83,6 +83,14 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let first = store.removable(Timestamp(40), 0, 1).expect("read");
     let second = store.removable(Timestamp(40), first[0].number, 9).expect("read");
     assert_eq!((&*first[0].run, &*second[0].run), ("old", "other"), "page by page, oldest first");
+    let ended = |before, limit| {
+        let trees = store.ended_trees(before, limit).expect("read");
+        trees.iter().map(|tree| (tree.number, tree.run.to_string(), tree.ended_at.0)).collect::<Vec<_>>()
+    };
+    let all = ended(None, 9);
+    let names: Vec<_> = all.iter().map(|(_, run, at)| (run.as_str(), *at)).collect();
+    assert_eq!(names, [("young", 50), ("other", 30), ("old", 10)], "ended runs that no run has called, newest first");
+    assert_eq!(ended(Some(all[0].0), 1), all[1..2], "page by page");
     for run in ["child", "young", "open", "missing"] {
         assert_eq!(store.remove(run, Timestamp(26)).expect("asked"), TreeRemoval::default(), "{run} stays");
     }

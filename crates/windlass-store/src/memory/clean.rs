@@ -8,7 +8,7 @@ use windlass_value::Timestamp;
 use super::MemoryStore;
 use super::image::{DiskImage, StoredRunImage};
 use crate::backend::MAX_REMOVED_PER_CALL;
-use crate::{BatchRemoval, RemovableTree, StoreClean, StoreError, SweepResult, TreeRemoval};
+use crate::{BatchRemoval, EndedTree, RemovableTree, RunRow, StoreClean, StoreError, SweepResult, TreeRemoval};
 
 impl StoreClean for MemoryStore {
     fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<RemovableTree>, StoreError> {
@@ -17,6 +17,21 @@ impl StoreClean for MemoryStore {
             let trees = roots.filter_map(|(number, _)| Some((*number, image.tree(*number, before)?)));
             let found = trees.take(limit as usize);
             found.map(|(number, tree)| image.describe(number, &tree)).collect()
+        })
+    }
+
+    fn ended_trees(&self, before: Option<i64>, limit: u32) -> Result<Vec<EndedTree>, StoreError> {
+        self.read_image(|image| {
+            let runs = image.runs.range(..before.unwrap_or(i64::MAX)).rev().map(|(_, run)| &run.row);
+            let ended = runs.filter(|row| row.parent.is_none() && row.status.is_final());
+            let describe = |row: &RunRow| EndedTree {
+                number: row.number,
+                run: row.run.clone(),
+                definition: row.definition.clone(),
+                status: row.status,
+                ended_at: row.changed_at,
+            };
+            ended.take(limit as usize).map(describe).collect()
         })
     }
 

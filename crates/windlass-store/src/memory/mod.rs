@@ -20,7 +20,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use crate::{
     BatchVerdict, ClaimResult, InboxRow, InboxVerdict, Owner, OwnerGuard, PlanRow, RunBatch, StoreError,
-    StoreErrorKind, StoreOwners, StoreWrite,
+    StoreErrorKind, StoreOwners, StoreSpace, StoreWrite,
 };
 use image::DiskImage;
 
@@ -289,6 +289,8 @@ impl Drop for MemoryOwner {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
     }
 }
+
+impl StoreSpace for MemoryStore {}
 
 impl StoreOwners for MemoryStore {
     fn open_owner(&self) -> Result<Owner, StoreError> {

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
-    BatchRemoval, BatchVerdict, ClaimResult, DamagedRowId, InboxRow, InboxVerdict, IsolatedRow, IterationHeader,
+    BatchRemoval, BatchVerdict, ClaimResult, DamagedRowId, EndedTree, InboxRow, InboxVerdict, IsolatedRow, IterationHeader,
     IterationRow, JournalRow, LogFilter, LogPage, MemoryStore, NewLogLine, OpenWait, Owner, PlanRow, RecordChange,
     RecordRow, RemovableTree, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreDamage,
-    StoreError, StoreLogs, StoreOwners, StoreRead, StoreRecords, StoreScan, StoreWrite, SweepResult, TreeRemoval,
+    StoreError, StoreLogs, StoreOwners, StoreRead, StoreRecords, StoreScan, StoreSpace, StoreWrite, SweepResult, TreeRemoval,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -284,6 +284,10 @@ impl StoreClean for FlawedStore {
         }
     }
 
+    fn ended_trees(&self, before: Option<i64>, limit: u32) -> StoreResult<Vec<EndedTree>> {
+        self.inner.ended_trees(before, limit)
+    }
+
     fn remove(&self, run: &str, before: Timestamp) -> StoreResult<TreeRemoval> {
         let before = if self.flaw == Flaw::RemovesAnything { Timestamp(i64::MAX) } else { before };
         self.inner.remove(run, before)
@@ -330,6 +334,8 @@ impl StoreRecords for FlawedStore {
         }
     }
 }
+
+impl StoreSpace for FlawedStore {}
 
 impl StoreOwners for FlawedStore {
     fn open_owner(&self) -> StoreResult<Owner> {
