@@ -87,6 +87,10 @@ limits! {
     max_pipeline_task_runs: u64 = 100_000,
     /// Nesting depth of child runs.
     max_call_depth: u64 = 32,
+    /// Child runs that one run starts, over its whole lifetime.
+    max_child_runs: u64 = 100_000,
+    /// Open runs of one run tree, the run at its root not counted.
+    max_tree_runs: u64 = 10_000,
     /// Tokens in one run, over its whole lifetime. A loop of steps may run for days; one that never stops is still
     /// detected.
     max_net_tokens: u64 = 100_000_000,

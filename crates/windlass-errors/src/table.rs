@@ -242,6 +242,8 @@ pub(crate) static TABLE: &[ErrorCode] = &[
     entry!("WND-2314", Error, "step returned something that is not an event", ["NotAnEvent"]),
     entry!("WND-2315", Error, "message or its address has the wrong type", ["BadMail"]),
     entry!("WND-2316", Error, "waits for messages without a mailbox", ["NoMailbox"]),
+    entry!("WND-2317", Error, "run has started too many child runs", ["ChildRuns"]),
+    entry!("WND-2318", Error, "run tree has too many open runs", ["TreeFull"]),
     entry!("WND-2320", Error, "event cannot be read", ["EventNotRead"]),
     entry!("WND-2321", Error, "event cannot be written", ["EventNotWritten"]),
     entry!("WND-2322", Error, "event has an older version without an upgrade", ["EventTooOld"]),

@@ -16,12 +16,21 @@ use crate::rows::{
     RELEASE, blob_checksum, inbox_checksum, iteration_checksum, journal_checksum, options_checksum, result_checksum,
     snapshot_checksum, wait_checksum,
 };
+use crate::trees::{self, TreeCheck};
 
 pub(crate) fn append(transaction: &Transaction<'_>, batch: RunBatch) -> SqliteResult<BatchVerdict> {
     let (number, is_new) = match check_batch(transaction, &batch)? {
         BatchCheck::Refused(verdict) => return Ok(verdict),
         BatchCheck::Existing(number) => (number, false),
-        BatchCheck::New(new) => (create(transaction, &batch, new)?, true),
+        BatchCheck::New(new, root) => {
+            let number = create(transaction, &batch, new)?;
+            // A run that ends in its first batch is never open.
+            let opens = batch.status.as_ref().is_none_or(|change| !change.status.is_final());
+            if let Some(root) = root.filter(|_| opens) {
+                trees::enter(transaction, number, root)?;
+            }
+            (number, true)
+        }
     };
     write(RunWriter { transaction, number, is_new }, batch)?;
     Ok(BatchVerdict::Committed)
@@ -30,7 +39,8 @@ pub(crate) fn append(transaction: &Transaction<'_>, batch: RunBatch) -> SqliteRe
 enum BatchCheck<'b> {
     Refused(BatchVerdict),
     Existing(i64),
-    New(&'b NewRun),
+    /// With the root of its run tree, for a child run.
+    New(&'b NewRun, Option<i64>),
 }
 
 /// Checks a batch against the tables, never against cached state: another process may have written in the meantime.
@@ -48,7 +58,12 @@ fn check_batch<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> Sqlite
         (None, Some(new)) if has_execution_id(transaction, new.execution_id)? => {
             return Ok(BatchCheck::Refused(BatchVerdict::ExecutionIdConflict));
         }
-        (None, Some(new)) => (BatchCheck::New(new), 0),
+        (None, Some(new)) => match trees::check_tree(transaction, new)? {
+            TreeCheck::Open(root) => (BatchCheck::New(new, root), 0),
+            TreeCheck::Cancelled => return Ok(BatchCheck::Refused(BatchVerdict::Conflict)),
+            TreeCheck::Full => return Ok(BatchCheck::Refused(BatchVerdict::TreeFull)),
+            TreeCheck::Damaged => return Ok(BatchCheck::Refused(BatchVerdict::TreeDamaged)),
+        },
     };
     if head != batch.expected_ticks || was_consumed(transaction, batch)? {
         return Ok(BatchCheck::Refused(BatchVerdict::Conflict));
@@ -148,6 +163,9 @@ fn write(writer: RunWriter<'_>, batch: RunBatch) -> SqliteResult<()> {
     }
     if batch.release {
         writer.release()?;
+    }
+    if batch.replied {
+        trees::mark(writer.transaction, writer.number, trees::REPLIED)?;
     }
     writer.blobs(&batch.blobs)?;
     consume(writer.transaction, &batch.run, &batch.consumed)?;
@@ -287,7 +305,7 @@ impl RunWriter<'_> {
         Ok(())
     }
 
-    /// Clears the timer, the waits and the inbox of a run that has ended.
+    /// Clears the timer, the waits and the inbox of a run that has ended, and its place among the open runs of its tree.
     ///
     /// Messages may have arrived before the run was created; everything else of a new run came with its batch.
     fn end(self, run: &Arc<str>) -> SqliteResult<()> {
@@ -299,7 +317,7 @@ impl RunWriter<'_> {
         let mut update =
             self.transaction.prepare_cached("UPDATE inbox SET consumed = 1 WHERE run = ?1 AND consumed = 0")?;
         update.execute([run])?;
-        Ok(())
+        trees::leave(self.transaction, self.number)
     }
 }
 
@@ -332,7 +350,10 @@ fn send(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<()> {
 /// consumed: there is no owner to wake.
 fn cancel(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<()> {
     match find(transaction, &message.run)? {
-        Some(_) => send(transaction, message),
+        Some((number, _)) => {
+            trees::mark(transaction, number, trees::CANCELLED_BY_CALLER)?;
+            send(transaction, message)
+        }
         None => consume(transaction, &message.run, std::slice::from_ref(&message.request_id)),
     }
 }

@@ -156,6 +156,7 @@ fn detach_run(transaction: &Transaction<'_>, number: i64, id: &str) -> SqliteRes
     let mut rows = transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM log_totals WHERE run = ?1")?.execute([number])?;
+    rows += transaction.prepare_cached("DELETE FROM run_trees WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM run_labels WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM inbox WHERE run = ?1")?.execute([id])?;
     transaction.prepare_cached("INSERT INTO removed_runs (number) VALUES (?1)")?.execute([number])?;

@@ -13,6 +13,7 @@ mod records;
 mod rows;
 mod scan;
 mod schema;
+mod trees;
 mod verify;
 mod write;
 mod write_lock;

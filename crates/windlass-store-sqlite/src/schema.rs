@@ -9,8 +9,8 @@ pub(crate) const APPLICATION_ID: i64 = 0x5769_6E64;
 /// statuses and new meanings of columns. Programs refuse stores of a higher version, so a store must be upgraded
 /// only while no other process has it open.
 ///
-/// Versions 1 and 2 were never released, so nothing reads them.
-pub(crate) const FORMAT_VERSION: i64 = 3;
+/// Versions 1 to 3 were never released, so nothing reads them.
+pub(crate) const FORMAT_VERSION: i64 = 4;
 
 /// SQL condition for a run that has not ended. SQLite uses a partial index only where a query repeats its condition
 /// word for word, so both sides take it from here.
@@ -139,6 +139,18 @@ CREATE TABLE blob_runs (
     PRIMARY KEY (hash, run)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX blob_runs_run ON blob_runs (run);
+
+-- Places of runs in their run trees: children, roots with children, and cancelled runs.
+CREATE TABLE run_trees (
+    run INTEGER PRIMARY KEY,
+    -- The number of the root, for every other run.
+    root INTEGER,
+    -- For a root: the open runs below it.
+    open INTEGER NOT NULL,
+    -- 1: cancelled from outside the tree, 2: cancelled by the parent run, 4: has replied to the parent run.
+    marks INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT;
 
 -- Numbers of removed runs that have rows left. Such a number is not reused.
 CREATE TABLE removed_runs (

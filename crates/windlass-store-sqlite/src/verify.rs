@@ -12,6 +12,7 @@ use crate::rows::{
     SNAPSHOT_COLUMNS, WAIT_COLUMNS, blob_body, inbox_row, iteration_row, journal_row, open_wait, plan_row, record_row,
     run_row, snapshot_row,
 };
+use crate::trees::{TREE_COLUMNS, verify_row};
 
 /// Runs all checks. Damage that stops one check is a finding like any other, and the next check runs.
 pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> Vec<String> {
@@ -23,6 +24,7 @@ pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> Vec<String> 
     check.table("SELECT", BLOB_COLUMNS, "FROM blobs", |row, file| blob_body(row, file).map(drop));
     check.table("SELECT", ITERATION_COLUMNS, "FROM iterations", |row, file| iteration_row(row, file).map(drop));
     check.table("SELECT", INBOX_COLUMNS, "FROM inbox", |row, file| inbox_row(row, file).map(drop));
+    check.table("SELECT", TREE_COLUMNS, "FROM run_trees", verify_row);
     let waits = "FROM waits JOIN runs ON runs.number = waits.run";
     check.table("SELECT", WAIT_COLUMNS, waits, |row, file| open_wait(row, file).map(drop));
     check.table("SELECT", RECORD_COLUMNS, "FROM records", |row, file| record_row(row, file).map(drop));

@@ -11,7 +11,7 @@ use windlass_store::{
 use crate::append::{append, consume, put_message};
 use crate::error::SqliteResult;
 use crate::rows::{RELEASE, TICKS, plan_checksum};
-use crate::{SqliteStore, owners};
+use crate::{SqliteStore, owners, trees};
 
 impl StoreWrite for SqliteStore {
     fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError> {
@@ -46,21 +46,16 @@ impl StoreWrite for SqliteStore {
     }
 
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
+        self.write(|transaction| Ok(self.put_in(transaction, message)?.0))
+    }
+
+    fn cancel_tree(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
         self.write(|transaction| {
-            if is_known_request(transaction, &message.run, &message.request_id)? {
-                return Ok(InboxVerdict::Duplicate);
+            let (verdict, number) = self.put_in(transaction, message)?;
+            if let Some(number) = number {
+                trees::mark(transaction, number, trees::CANCELLED)?;
             }
-            let Some(standing) = RunHead::read(transaction, &message.run)? else { return Ok(InboxVerdict::NoSuchRun) };
-            check_run_format(&message.run, standing.format)?;
-            if standing.ended {
-                return Ok(InboxVerdict::Ended);
-            }
-            put_message(transaction, message)?;
-            let owner = match standing.owner {
-                Some(owner) if owners::is_alive(&self.owners, &owner)? => Some(owner),
-                _ => None,
-            };
-            Ok(InboxVerdict::Accepted { owner })
+            Ok(verdict)
         })
     }
 
@@ -75,6 +70,24 @@ impl StoreWrite for SqliteStore {
 }
 
 impl SqliteStore {
+    /// Puts a message into an inbox. Returns the number of the run if the message was accepted.
+    fn put_in(&self, transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<(InboxVerdict, Option<i64>)> {
+        if is_known_request(transaction, &message.run, &message.request_id)? {
+            return Ok((InboxVerdict::Duplicate, None));
+        }
+        let Some(head) = RunHead::read(transaction, &message.run)? else { return Ok((InboxVerdict::NoSuchRun, None)) };
+        check_run_format(&message.run, head.format)?;
+        if head.ended {
+            return Ok((InboxVerdict::Ended, None));
+        }
+        put_message(transaction, message)?;
+        let owner = match head.owner {
+            Some(owner) if owners::is_alive(&self.owners, &owner)? => Some(owner),
+            _ => None,
+        };
+        Ok((InboxVerdict::Accepted { owner }, Some(head.number)))
+    }
+
     fn claim_in(&self, transaction: &Transaction<'_>, run: &str, owner: &str) -> SqliteResult<ClaimResult> {
         let Some(standing) = RunHead::read(transaction, run)? else { return Ok(ClaimResult::NoSuchRun) };
         if standing.format > RUN_FORMAT {

@@ -50,6 +50,13 @@ pub trait StoreWrite: Send + Sync {
     /// Puts a message into the run's inbox for its current or next owner. The same request id twice is one message.
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError>;
 
+    /// Puts a message that cancels the run into its inbox and marks the run as cancelled, in one transaction.
+    ///
+    /// From then on no run is created below it, whether or not its owner has read the message: a run is refused when a
+    /// run above it has ended or is marked. A run that has replied to its parent run no longer depends on those above
+    /// it; see [`RunBatch::replied`].
+    fn cancel_tree(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError>;
+
     /// Records a request that needs no message, as if it had been consumed.
     ///
     /// The record lives as long as the run, whether or not the run has ended. Requests to a run that does not exist are

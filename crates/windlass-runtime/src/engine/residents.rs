@@ -240,7 +240,11 @@ impl EngineInner {
                     error,
                     RuntimeError::Fenced | RuntimeError::RunExists(_) | RuntimeError::ExecutionIdExists
                 );
-                if let (Some(parent), false) = (parent, will_reload || elsewhere || self.needs_operator(&error)) {
+                // The start of the run reports it to the parent.
+                let refused = matches!(error, RuntimeError::TreeFull { .. });
+                if let (Some(parent), false) =
+                    (parent, will_reload || elsewhere || refused || self.needs_operator(&error))
+                {
                     self.stop_run(parent, error.clone());
                 }
                 Some(error)
@@ -383,6 +387,7 @@ impl EngineInner {
                     | RuntimeError::Input(_)
                     | RuntimeError::Plan(_)
                     | RuntimeError::CallDepth { .. }
+                    | RuntimeError::TreeFull { .. }
                     | RuntimeError::ChildExists(_)),
                 ) => self.report_child_not_started(&run, call, &error),
                 Err(error) => Err(error),
@@ -414,6 +419,8 @@ impl EngineInner {
         let info = match error {
             RuntimeError::CallDepth { .. } => ErrorInfo::new("CallDepth", "limit", error.to_string())
                 .hint("check for a call that recurses without end, or raise `max_call_depth`"),
+            RuntimeError::TreeFull { .. } => ErrorInfo::new("TreeFull", "limit", error.to_string())
+                .hint("check for a definition that calls itself more than once, or raise `limits.max_tree_runs` in windlass.toml"),
             RuntimeError::ChildExists(_) => ErrorInfo::new("ChildExists", "call", error.to_string())
                 .hint("the ids of child runs start with the id of their parent: start the parent under another id"),
             other => ErrorInfo::new("ChildNotStarted", "call", other.to_string()),

@@ -151,6 +151,7 @@ impl RuntimeEngine {
             created_at: now,
             parent: how.parent.as_ref().map(|(parent, _)| parent.clone()),
             cancel_request_id: how.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),
+            max_tree_runs: program.limits.max_tree_runs,
             options: codec::encode(&how),
             labels,
         };

@@ -23,6 +23,8 @@ pub(crate) enum Flaw {
     KeepsRuns,
     AcceptsRepeats,
     ForgetsRequests,
+    ForgetsTreeMarks,
+    CountsNoTree,
     RemovesOneByOne,
     NeverConsumes,
     SkipsPartialRows,
@@ -75,6 +77,9 @@ impl FlawedStore {
             (Flaw::NeverTrims, _) => batch.trim_before = None,
             (Flaw::KeepsWaits, _) => batch.waits = batch.waits.take().filter(|waits| !waits.is_empty()),
             (Flaw::NeverTrimsIterations, _) => batch.iteration_trims.clear(),
+            (Flaw::CountsNoTree, _) => {
+                batch.create.iter_mut().for_each(|create| create.max_tree_runs = u64::MAX);
+            }
             _ => {}
         }
     }
@@ -122,6 +127,14 @@ impl StoreWrite for FlawedStore {
         match self.inner.inbox_put(message)? {
             InboxVerdict::Duplicate if self.flaw == Flaw::AcceptsRepeats => Ok(InboxVerdict::Accepted { owner: None }),
             verdict => Ok(verdict),
+        }
+    }
+
+    fn cancel_tree(&self, message: &InboxRow) -> StoreResult<InboxVerdict> {
+        self.remember();
+        match self.flaw {
+            Flaw::ForgetsTreeMarks => self.inner.inbox_put(message),
+            _ => self.inner.cancel_tree(message),
         }
     }
 
