@@ -22,6 +22,7 @@ mod portable_snapshots;
 mod recovery;
 mod references;
 mod run_timeout;
+mod run_trees;
 mod seed_as_written;
 mod steering;
 mod stored_values;

@@ -7,13 +7,13 @@ use windlass_store::{
 };
 use windlass_value::BlobHash;
 
-use crate::SqliteStore;
 use crate::error::SqliteResult;
 use crate::rows::{
     BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS,
     blob_body, inbox_row, iteration_outcome, iteration_row, journal_row, plan_row, run_row, snapshot_row,
 };
 use crate::write::is_known_request;
+use crate::{SqliteStore, trees};
 
 impl SqliteStore {
     pub(crate) fn all<T>(
@@ -129,6 +129,10 @@ impl StoreRead for SqliteStore {
         let sql =
             format!("SELECT {INBOX_COLUMNS} FROM inbox WHERE run = ?1 AND consumed = 0 ORDER BY position LIMIT ?2");
         self.all(&sql, params![run, limit], inbox_row)
+    }
+
+    fn is_cancelled_above(&self, run: &str) -> Result<bool, StoreError> {
+        self.read(|transaction| trees::is_cancelled_above(transaction, run))
     }
 
     fn knows_request(&self, run: &str, request_id: &str) -> Result<bool, StoreError> {

@@ -80,19 +80,39 @@ impl TreePlace {
 
 /// Checks the runs above a new run, up to the first one that has replied, and the size of its tree.
 pub(crate) fn check_tree(transaction: &Transaction<'_>, new: &NewRun) -> SqliteResult<TreeCheck> {
-    let Some(parent) = &new.parent else { return Ok(TreeCheck::Open(None)) };
+    let root = match check_from(transaction, new.parent.as_deref())? {
+        TreeCheck::Open(Some(root)) => root,
+        other => return Ok(other),
+    };
+    match TreePlace::read(transaction, root)? {
+        Some(None) => Ok(TreeCheck::Damaged),
+        place if place.flatten().map_or(0, |place| place.open) >= new.max_tree_runs => Ok(TreeCheck::Full),
+        _ => Ok(TreeCheck::Open(Some(root))),
+    }
+}
+
+/// Returns whether a run above this one has ended or is cancelled.
+pub(crate) fn is_cancelled_above(transaction: &Transaction<'_>, run: &str) -> SqliteResult<bool> {
+    let mut select = transaction.prepare_cached("SELECT number, parent FROM runs WHERE id = ?1")?;
+    let found = select.query_row([run], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let Some((number, Some(parent))): Option<(i64, Option<String>)> = found else { return Ok(false) };
+    let replied = TreePlace::read(transaction, number)?.flatten().is_some_and(|place| place.marks & REPLIED != 0);
+    Ok(!replied && matches!(check_from(transaction, Some(&parent))?, TreeCheck::Cancelled))
+}
+
+/// Checks a run and those above it, up to the first one that has replied. Returns the root of their tree.
+fn check_from(transaction: &Transaction<'_>, run: Option<&str>) -> SqliteResult<TreeCheck> {
     let mut select = transaction.prepare_cached(
         "SELECT number, parent, status, run, root, open, marks, checksum
          FROM runs LEFT JOIN run_trees ON run = number WHERE id = ?1",
     )?;
-    let (mut above, mut root) = (Some(parent.to_string()), None);
+    let (mut above, mut root) = (run.map(str::to_owned), None);
     while let Some(id) = above {
         let found = select.query_row([&id], |row| {
-            let number: i64 = row.get(0)?;
-            let is_child = row.get::<_, Option<i64>>(3)?.is_some();
-            let place = match is_child {
+            let has_place = row.get::<_, Option<i64>>(3)?.is_some();
+            let place = match has_place {
                 true => TreePlace::from_row(row, 3)?,
-                false => Some(TreePlace { run: number, ..TreePlace::default() }),
+                false => Some(TreePlace { run: row.get(0)?, ..TreePlace::default() }),
             };
             Ok((row.get::<_, Option<String>>(1)?, row.get::<_, String>(2)?, place))
         });
@@ -106,12 +126,7 @@ pub(crate) fn check_tree(transaction: &Transaction<'_>, new: &NewRun) -> SqliteR
         root = root.or(Some(place.root.unwrap_or(place.run)));
         above = parent.filter(|_| !replied);
     }
-    let Some(root) = root else { return Ok(TreeCheck::Open(None)) };
-    match TreePlace::read(transaction, root)? {
-        Some(None) => Ok(TreeCheck::Damaged),
-        place if place.flatten().map_or(0, |place| place.open) >= new.max_tree_runs => Ok(TreeCheck::Full),
-        _ => Ok(TreeCheck::Open(Some(root))),
-    }
+    Ok(TreeCheck::Open(root))
 }
 
 /// Counts a new run in its tree.

@@ -88,6 +88,9 @@ pub trait StoreRead: Send + Sync {
     fn inbox(&self, run: &str, limit: u32) -> Result<Vec<InboxRow>, StoreError>;
     /// Returns whether a request with this id was made before, consumed or not.
     fn knows_request(&self, run: &str, request_id: &str) -> Result<bool, StoreError>;
+    /// Returns whether a run above this one has ended or is cancelled, so that no run may begin here; see
+    /// [`StoreWrite::cancel_tree`]. False for a run that has replied to its parent run.
+    fn is_cancelled_above(&self, run: &str) -> Result<bool, StoreError>;
     /// Returns the history rows of one loop that touch iterations `from..`, in order, at most `limit` rows.
     fn iterations(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<IterationRow>, StoreError>;
     /// Returns the same rows without their bodies, for counting and searching; with `only_failed`, only rows of failed

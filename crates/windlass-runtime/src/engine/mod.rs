@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, watch};
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, ProcessLimits, Program};
 use windlass_store::{CommitHook, GroupWriter, PlanRow, RunStatus, Store, WriterLimits};
@@ -430,8 +430,7 @@ impl RuntimeEngine {
             runs.values().filter_map(|tracked| tracked.mailbox.clone()).collect()
         };
         for mailbox in &mailboxes {
-            // A loop that has just ended needs no message.
-            let _ = mailbox.send(message());
+            mailbox.send(message());
         }
         self.inner.close_announced.send_replace(true);
         for mailbox in mailboxes {
@@ -577,11 +576,8 @@ impl EngineInner {
 
     pub(crate) fn nudge_run(&self, run: &str) {
         if let Some(mailbox) = self.runs().get(run).and_then(|tracked| tracked.mailbox.as_ref()) {
-            // A loop that has just ended does not need it.
-            let _ = mailbox.send(crate::adapters::RunMessage::Inbox);
+            mailbox.notify_inbox();
         }
         self.nudge.notify_one();
     }
 }
-
-pub(crate) type MailPair = (RunMailbox, mpsc::UnboundedReceiver<crate::adapters::RunMessage>);

@@ -11,7 +11,7 @@ use windlass_core::{ErrorInfo, Event, Program, RunReply, RunResult, State, Tick,
 use windlass_store::{NewRun, RunLabels, RunStatus};
 use windlass_value::{BlobHash, Value};
 
-use super::{Durability, EngineInner, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
+use super::{Durability, EngineInner, ReloadGuard, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart, Children, Journal, Outward, TickSource, TimeSource};
 use crate::adapters::{
     DecoratedAdapter, DurableAdapter, IdleEviction, InMemoryAdapter, LocalAdapter, RunMailbox, RunMessage,
@@ -69,7 +69,7 @@ impl EngineInner {
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
         let Launch { run, program, image, first, owner_epoch, create, clock, parent, run_tree, reused, reload_guard } =
             launch;
-        let (mailbox, mail): MailPair = mpsc::unbounded_channel();
+        let (mailbox, mail) = RunMailbox::channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
         let feed = {
             let mut runs = self.runs();
@@ -443,8 +443,7 @@ impl EngineInner {
         let mailbox = self.runs().get(run).and_then(|tracked| tracked.mailbox.clone());
         self.publish_end(run, RunEnd::Failed(error));
         if let Some(mailbox) = mailbox {
-            // A loop that has just ended needs no message.
-            let _ = mailbox.send(RunMessage::Close);
+            mailbox.send(RunMessage::Close);
         }
     }
 }

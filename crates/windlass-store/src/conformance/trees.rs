@@ -48,6 +48,11 @@ pub(super) fn check_marks(subject: &mut dyn ConformanceSubject) {
         assert_eq!(verdict(&store, child("late", Some(parent), max)), BatchVerdict::Conflict, "below {parent}");
     }
     commit(&store, vec![child("c", Some("replied"), max), child("d", Some("under"), max)]);
+    let is_cancelled = |run: &str| store.is_cancelled_above(run).expect("read");
+    assert!(is_cancelled("a") && is_cancelled("b"));
+    for run in ["root", "replied", "under", "c", "none"] {
+        assert!(!is_cancelled(run), "{run} depends on no cancelled run");
+    }
     subject.crash();
     let store = subject.store();
     assert_eq!(verdict(&store, child("late", Some("b"), max)), BatchVerdict::Conflict, "also after a crash");

@@ -91,7 +91,7 @@ impl DiskImage {
             (None, Some(new)) if self.execution_ids.contains_key(&new.execution_id) => {
                 return BatchVerdict::ExecutionIdConflict;
             }
-            (None, Some(new)) if self.is_cancelled_above(new) => return BatchVerdict::Conflict,
+            (None, Some(new)) if self.is_cancelled_from(new.parent.as_ref()) => return BatchVerdict::Conflict,
             (None, Some(new)) if self.is_tree_full(new) => return BatchVerdict::TreeFull,
             (None, Some(_)) => 0,
             (Some(run), None) if run.row.owner_epoch != batch.owner_epoch => return BatchVerdict::Fenced,

@@ -1,6 +1,8 @@
 //! Run trees in the memory store: how many runs of a tree are open, and which runs are cancelled.
 
-use super::image::DiskImage;
+use std::sync::Arc;
+
+use super::image::{DiskImage, StoredRunImage};
 use crate::NewRun;
 
 /// The place of a run in its run tree. A run that has neither a parent, nor children, nor a mark has none.
@@ -29,9 +31,9 @@ impl DiskImage {
         self.numbers.get(run).copied()
     }
 
-    /// Reports whether a run above a new one has ended or is cancelled.
-    pub(super) fn is_cancelled_above(&self, new: &NewRun) -> bool {
-        let mut above = new.parent.as_ref().and_then(|parent| self.run(parent));
+    /// Reports whether a run has ended or is cancelled, or one above it.
+    pub(super) fn is_cancelled_from(&self, run: Option<&Arc<str>>) -> bool {
+        let mut above = run.and_then(|run| self.run(run));
         while let Some(run) = above {
             let marks = self.tree_places.get(&run.row.number).copied().unwrap_or_default().marks;
             if run.row.status.is_final() || marks.cancelled || (marks.cancelled_by_caller && !marks.replied) {
@@ -41,6 +43,12 @@ impl DiskImage {
             above = parent.and_then(|parent| self.run(parent));
         }
         false
+    }
+
+    /// Reports whether a run above this one has ended or is cancelled.
+    pub(super) fn is_cancelled_above(&self, run: &StoredRunImage) -> bool {
+        let replied = self.tree_places.get(&run.row.number).is_some_and(|place| place.marks.replied);
+        !replied && self.is_cancelled_from(run.row.parent.as_ref())
     }
 
     /// Returns the root of the tree that a new run belongs to; `None` for a run without a parent in this store.

@@ -191,6 +191,10 @@ impl StoreRead for FlawedStore {
         self.inner.inbox(run, limit)
     }
 
+    fn is_cancelled_above(&self, run: &str) -> StoreResult<bool> {
+        self.inner.is_cancelled_above(run)
+    }
+
     fn knows_request(&self, run: &str, request_id: &str) -> StoreResult<bool> {
         self.inner.knows_request(run, request_id)
     }
