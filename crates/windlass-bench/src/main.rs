@@ -19,6 +19,7 @@ mod reducer;
 mod sample;
 mod served;
 mod steps;
+mod trees;
 mod work;
 mod workloads;
 
@@ -31,7 +32,7 @@ struct Benchmark {
     measure: fn() -> Vec<String>,
 }
 
-const BENCHMARKS: [Benchmark; 27] = [
+const BENCHMARKS: [Benchmark; 28] = [
     Benchmark {
         key: "a",
         description: "iterations of a compute-only until loop, one core",
@@ -181,6 +182,12 @@ const BENCHMARKS: [Benchmark; 27] = [
         description: "the same requests to a peer on this machine, if one is installed",
         target: "faster than it",
         measure: peers::restate,
+    },
+    Benchmark {
+        key: "x",
+        description: "cancellation of a run tree with 100,000 open runs",
+        target: "acknowledged at once, done within seconds",
+        measure: trees::cancel_tree,
     },
     Benchmark {
         key: "w1",

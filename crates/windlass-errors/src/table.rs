@@ -32,6 +32,7 @@ pub(crate) static TABLE: &[ErrorCode] = &[
     entry!("WND-1022", Error, "missing key", []),
     entry!("WND-1023", Error, "keys that exclude each other", []),
     entry!("WND-1024", Error, "invalid value", []),
+    entry!("WND-1030", Warning, "definition calls itself without a condition", []),
     entry!("WND-1100", Error, "not a Loom definition", []),
     entry!("WND-1101", Error, "unknown action or trigger type", []),
     entry!("WND-1102", Error, "feature of Logic Apps not supported", []),
