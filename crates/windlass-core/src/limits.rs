@@ -198,8 +198,10 @@ limits! {
     ProcessLimits;
     /// Concurrent jobs of this process, over all runs; further jobs wait.
     max_job_concurrency: usize = 1_024,
-    /// Bytes of a reply that a tool accepts.
-    max_tool_reply_bytes: usize = 104_857_600,
+    /// Bytes of a reply that a tool accepts, counted while it is decoded.
+    max_tool_reply_bytes: usize = 16_777_216,
+    /// Bytes of all replies in flight, over all runs; a further reply waits before it is read.
+    max_total_reply_bytes: usize = 268_435_456,
     /// Time of a call of `python`, `shell`, `postgres`, `sqlite` or `duckdb` that specifies no timeout.
     default_tool_time: Duration = Duration::from_secs(3_600),
     /// Time of an HTTP request that specifies no timeout.

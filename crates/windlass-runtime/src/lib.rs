@@ -19,6 +19,7 @@ pub mod inspect;
 mod nearest;
 mod recovery;
 mod references;
+mod reply_memory;
 mod report;
 mod reused_results;
 mod task_log;
@@ -43,6 +44,7 @@ pub use external_input::{
 };
 pub use nearest::bracketed_path;
 pub use recovery::{RunImage, load, new_state, replay_from, resolve, resolve_up_to, snapshot_progress};
+pub use reply_memory::{FREE_REPLY_BYTES, ReplyBudget, ReplyMemory, ReplyPermit};
 pub use report::{FinalReport, StepReport, completed_steps, error_value};
 pub use task_log::{LogSink, LogWriter, TaskLog, TaskLogLimits};
 pub use tool::{CallerDefinition, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools};

@@ -123,6 +123,7 @@ impl PreparedService {
             languages: crate::dialects::languages(),
             limits: settings.limits.clone(),
             max_job_concurrency: settings.process_limits.max_job_concurrency.max(1),
+            max_total_reply_bytes: settings.process_limits.max_total_reply_bytes,
             evict_after: EVICT_AFTER,
             adopt: true,
             commit_hook,

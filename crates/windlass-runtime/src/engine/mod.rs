@@ -80,6 +80,8 @@ pub struct EngineOptions {
     pub limits: Limits,
     /// The maximum number of concurrent jobs over all runs.
     pub max_job_concurrency: usize,
+    /// The maximum number of bytes of all replies in flight.
+    pub max_total_reply_bytes: usize,
     /// The time after which a silent worker loses its lease and its task is handed to another worker.
     pub lease: Duration,
     /// The idle time after which a waiting run is evicted from memory.
@@ -114,6 +116,7 @@ impl Default for EngineOptions {
             languages: Vec::new(),
             limits: Limits::default(),
             max_job_concurrency: ProcessLimits::default().max_job_concurrency,
+            max_total_reply_bytes: ProcessLimits::default().max_total_reply_bytes,
             lease: crate::workers::DEFAULT_LEASE,
             evict_after: Duration::from_secs(10),
             adopt: false,
@@ -260,6 +263,7 @@ impl RuntimeEngine {
         let writer = GroupWriter::with_limits(write, WriterLimits::default(), options.commit_hook)?;
         let logs = Arc::new(LogWriter::new(store.clone(), options.log_limits));
         let pool = WorkerPool::new(options.tools, options.max_job_concurrency).with_lease(options.lease);
+        let pool = pool.with_reply_bytes(options.max_total_reply_bytes);
         let inner = Arc::new(EngineInner {
             runtime: Handle::current(),
             store,
