@@ -51,6 +51,8 @@ pub(crate) fn engine(
         languages: crate::dialects::languages(),
         limits: settings.limits.clone(),
         max_job_concurrency: settings.process_limits.max_job_concurrency.max(1),
+        max_resident_runs: settings.process_limits.max_resident_runs,
+        max_idle_runs: settings.process_limits.max_idle_runs,
         max_total_reply_bytes: settings.process_limits.max_total_reply_bytes,
         evict_after: NEVER_EVICT,
         gate: Some(Arc::new(crate::secrets::sealer(settings).lenient())),

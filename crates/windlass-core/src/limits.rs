@@ -198,6 +198,10 @@ limits! {
     ProcessLimits;
     /// Concurrent jobs of this process, over all runs; further jobs wait.
     max_job_concurrency: usize = 1_024,
+    /// Runs in memory. A further run waits until one ends or is evicted; in-memory runs are not counted.
+    max_resident_runs: usize = 10_000,
+    /// Runs in memory that only wait. When there are more, the run that has waited longest is evicted.
+    max_idle_runs: usize = 1_000,
     /// Bytes of a reply that a tool accepts, counted while it is decoded.
     max_tool_reply_bytes: usize = 16_777_216,
     /// Bytes of all replies in flight, over all runs; a further reply waits before it is read.

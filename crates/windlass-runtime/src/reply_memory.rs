@@ -38,6 +38,11 @@ impl ReplyBudget {
         ReplyBudget(Arc::new(BudgetHalves { bodies: half(), values: half(), units }))
     }
 
+    /// Returns the memory of one call's reply.
+    pub fn call(&self) -> ReplyMemory {
+        ReplyMemory(Some(Arc::new(CallMemory { budget: self.clone(), value: Mutex::default() })))
+    }
+
     /// Returns the bytes that are reserved now.
     pub fn reserved_bytes(&self) -> usize {
         let half = |semaphore: &Semaphore| (self.0.units as usize).saturating_sub(semaphore.available_permits());
@@ -72,10 +77,6 @@ struct CallMemory {
 }
 
 impl ReplyMemory {
-    pub(crate) fn new(budget: &ReplyBudget) -> ReplyMemory {
-        ReplyMemory(Some(Arc::new(CallMemory { budget: budget.clone(), value: Mutex::default() })))
-    }
-
     /// Waits for the memory of a body. The caller drops the permit when it has parsed the body.
     pub async fn reserve_body(&self, bytes: usize) -> Option<ReplyPermit> {
         let call = self.0.as_ref().filter(|_| bytes > FREE_REPLY_BYTES)?;

@@ -204,7 +204,7 @@ impl RunWorkers {
         );
         let cancelled = CancelToken::uncancelled();
         let log = self.pool.task_log(&self.run, &job.key.path, job.attempt);
-        let memory = ReplyMemory::new(&self.pool.replies);
+        let memory = self.pool.replies.call();
         let call = ToolCall {
             tool: job.tool,
             definition: self.definition.clone(),

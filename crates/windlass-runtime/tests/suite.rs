@@ -21,6 +21,7 @@ mod loom_loops;
 mod portable_snapshots;
 mod recovery;
 mod references;
+mod residency;
 mod run_timeout;
 mod run_trees;
 mod seed_as_written;

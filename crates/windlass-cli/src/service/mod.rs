@@ -123,6 +123,8 @@ impl PreparedService {
             languages: crate::dialects::languages(),
             limits: settings.limits.clone(),
             max_job_concurrency: settings.process_limits.max_job_concurrency.max(1),
+            max_resident_runs: settings.process_limits.max_resident_runs,
+            max_idle_runs: settings.process_limits.max_idle_runs,
             max_total_reply_bytes: settings.process_limits.max_total_reply_bytes,
             evict_after: EVICT_AFTER,
             adopt: true,

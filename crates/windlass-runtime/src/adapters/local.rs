@@ -37,6 +37,8 @@ pub enum RunMessage {
     Inbox,
     /// A caller requests the encoded state.
     Snapshot(oneshot::Sender<Vec<u8>>),
+    /// The run leaves memory if it only waits.
+    Evict,
     /// Running tasks may end; no new task is started, and then the run leaves memory.
     Drain,
     /// The run leaves memory between two ticks, without waiting for running tasks.
@@ -213,6 +215,7 @@ impl LocalAdapter {
                 NextInput::Inbox
             }
             RunMessage::Snapshot(reply) => NextInput::Snapshot(reply),
+            RunMessage::Evict => NextInput::Evict,
             RunMessage::Drain => {
                 self.draining.store(true, Ordering::SeqCst);
                 if self.is_drained() { NextInput::Closed } else { NextInput::Nothing }

@@ -11,6 +11,7 @@ mod quarantine;
 mod recover;
 mod reload;
 mod requests;
+mod residency;
 mod residents;
 mod run_tree;
 mod snapshots;
@@ -43,6 +44,7 @@ pub use quarantine::quarantine_reason;
 pub use recover::RecoveryProgress;
 use reload::ReloadGuard;
 pub use requests::{RequestOutcome, RunRequest, request};
+pub(crate) use residency::Residency;
 pub use run_tree::open_descendants;
 pub(crate) use starts::StartOrigin;
 pub use starts::{RunStartOptions, input_hash};
@@ -80,6 +82,10 @@ pub struct EngineOptions {
     pub limits: Limits,
     /// The maximum number of concurrent jobs over all runs.
     pub max_job_concurrency: usize,
+    /// The maximum number of runs in memory. In-memory runs are not counted.
+    pub max_resident_runs: usize,
+    /// The maximum number of runs in memory that only wait. Above it, the run that has waited longest is evicted.
+    pub max_idle_runs: usize,
     /// The maximum number of bytes of all replies in flight.
     pub max_total_reply_bytes: usize,
     /// The time after which a silent worker loses its lease and its task is handed to another worker.
@@ -116,6 +122,8 @@ impl Default for EngineOptions {
             languages: Vec::new(),
             limits: Limits::default(),
             max_job_concurrency: ProcessLimits::default().max_job_concurrency,
+            max_resident_runs: ProcessLimits::default().max_resident_runs,
+            max_idle_runs: ProcessLimits::default().max_idle_runs,
             max_total_reply_bytes: ProcessLimits::default().max_total_reply_bytes,
             lease: crate::workers::DEFAULT_LEASE,
             evict_after: Duration::from_secs(10),
@@ -150,6 +158,7 @@ pub(crate) struct EngineInner {
     pub languages: Vec<Arc<dyn Language>>,
     pub limits: Limits,
     pub evict_after: Duration,
+    pub residency: Arc<Residency>,
     pub adopt: bool,
     pub commit_here: bool,
     pub poll_every: Duration,
@@ -275,6 +284,7 @@ impl RuntimeEngine {
             languages: options.languages,
             limits: options.limits,
             evict_after: options.evict_after,
+            residency: Arc::new(Residency::new(options.max_resident_runs, options.max_idle_runs)),
             adopt: options.adopt,
             commit_here: options.commit_here,
             poll_every: options.poll_every,

@@ -11,6 +11,7 @@ use windlass_core::{ErrorInfo, Event, Program, RunReply, RunResult, State, Tick,
 use windlass_store::{NewRun, RunLabels, RunStatus};
 use windlass_value::{BlobHash, Value};
 
+use super::residency::ResidentPlace;
 use super::{Durability, EngineInner, ReloadGuard, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart, Children, Journal, Outward, TickSource, TimeSource};
 use crate::adapters::{
@@ -62,6 +63,7 @@ struct LoopSetup {
     reused: Option<Arc<ReusedResults>>,
     mailbox: RunMailbox,
     reload_guard: SharedReloadGuard,
+    place: Option<ResidentPlace>,
 }
 
 impl EngineInner {
@@ -69,6 +71,11 @@ impl EngineInner {
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
         let Launch { run, program, image, first, owner_epoch, create, clock, parent, run_tree, reused, reload_guard } =
             launch;
+        // A run without a journal cannot be evicted: it would wait for a place that it takes itself.
+        let place = match self.durability {
+            Durability::Durable => Some(self.residency.acquire().await.ok_or(RuntimeError::Closing)?),
+            Durability::InMemory => None,
+        };
         let (mailbox, mail) = RunMailbox::channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
         let feed = {
@@ -108,11 +115,12 @@ impl EngineInner {
         let decorator = self.decorators.as_ref().and_then(|make| make(&run, &program.plan.name));
         let RunImage { state, blobs, iterations } = image;
         let reload_guard = Arc::new(Mutex::new(reload_guard));
-        let loaded = LoopSetup { program, state, blobs, first, reused, mailbox, reload_guard };
+        let idle_mailbox = mailbox.clone();
+        let loaded = LoopSetup { program, state, blobs, first, reused, mailbox, reload_guard, place };
         let (begun, task) = match self.durability {
             Durability::Durable => {
                 let durable = DurableAdapter::new(local, options, &loaded.state, &iterations);
-                let durable = IdleEviction::new(durable, self.evict_after);
+                let durable = IdleEviction::new(durable, self.evict_after, self.residency.clone(), idle_mailbox);
                 match decorator {
                     // Two types of loops, so that a run without a decorator does not pay for decorators.
                     None => self.host(run.clone(), owner_epoch, above, virtual_time, durable, loaded),
@@ -157,7 +165,7 @@ impl EngineInner {
         inner: A,
         loaded: LoopSetup,
     ) -> (oneshot::Receiver<()>, JoinHandle<Option<RuntimeError>>) {
-        let LoopSetup { program, state, blobs, first, reused, mailbox, reload_guard } = loaded;
+        let LoopSetup { program, state, blobs, first, reused, mailbox, reload_guard, place } = loaded;
         let replied = Arc::new(AtomicBool::new(state.reply.is_some()));
         let (sender, begun) = oneshot::channel();
         let hosted = HostedAdapter {
@@ -182,6 +190,7 @@ impl EngineInner {
         let running = async move {
             let exit = super::quarantine::catch_panic(&run, looping.run()).await;
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
+            drop(place);
             let error = engine.on_loop_exit(&run, owner_epoch, &mailbox, waiting, exit);
             // Released last: the next caller that loads the run must find nothing left over from this loop.
             drop_reload_guard(&reload_guard);

@@ -62,7 +62,10 @@ impl EngineInner {
             let absent = self.deliver_inbox();
             watch.scan_after = Some(Instant::now() + begun.elapsed() * SCAN_REST_FACTOR);
             watch.scan_pending = absent.len() > MAX_ROUND_RELOADS;
-            self.reload_all(absent.into_iter().take(MAX_ROUND_RELOADS).collect()).await;
+            let wanted = absent.len().min(MAX_ROUND_RELOADS);
+            let room = self.residency.make_room(wanted);
+            watch.scan_pending |= room < wanted;
+            self.reload_all(absent.into_iter().take(room).collect()).await;
         }
         self.wake_due().await;
         self.reload_postponed().await;
@@ -131,7 +134,8 @@ impl EngineInner {
             // Runs that cannot be reloaded now are due first and must not hide the others.
             batch_size = batch_size.saturating_mul(4);
         };
-        self.reload_all(absent).await;
+        let room = self.residency.make_room(absent.len());
+        self.reload_all(absent.into_iter().take(room).collect()).await;
     }
 
     /// Checks the runs that callers here wait for while another process owns them: they end there, or become free.
