@@ -32,7 +32,7 @@ struct Benchmark {
     measure: fn() -> Vec<String>,
 }
 
-const BENCHMARKS: [Benchmark; 28] = [
+const BENCHMARKS: [Benchmark; 29] = [
     Benchmark {
         key: "a",
         description: "iterations of a compute-only until loop, one core",
@@ -86,6 +86,12 @@ const BENCHMARKS: [Benchmark; 28] = [
         description: "100,000 waiting runs",
         target: "under 1 KB resident each",
         measure: durable::waiting_runs,
+    },
+    Benchmark {
+        key: "gs",
+        description: "21,500 waiting runs, evicted as on a server",
+        target: "under 1 KB resident each, also before their eviction",
+        measure: durable::waiting_runs_as_served,
     },
     Benchmark {
         key: "h",
