@@ -235,7 +235,7 @@ impl RunWorkers {
         let pending_work = match self.pool.slots.clone().try_acquire_owned() {
             Err(_) => PendingWork::Queued(tool.clone(), Box::new(call)),
             Ok(slot) => match span.in_scope(|| call_and_poll_once(&**tool, call)) {
-                ControlFlow::Break(outcome) if is_large(&outcome) => PendingWork::Finished(outcome, slot),
+                ControlFlow::Break(outcome) if is_large(&outcome) => PendingWork::Finished(Box::new(outcome), slot),
                 ControlFlow::Break(outcome) => return send_report(&self.reports, number, lease_epoch, outcome),
                 ControlFlow::Continue(called) => PendingWork::Started(called, slot),
             },
@@ -419,7 +419,7 @@ enum PendingWork {
     Queued(Arc<dyn Tool>, Box<ToolCall>),
     Started(CatchPanic, OwnedSemaphorePermit),
     /// The reply is complete; its memory is not reserved yet.
-    Finished(TaskOutcome, OwnedSemaphorePermit),
+    Finished(Box<TaskOutcome>, OwnedSemaphorePermit),
 }
 
 /// The result of the first poll: completed, or still running.
@@ -471,7 +471,7 @@ async fn run_in_slot(
 ) -> TaskOutcome {
     let (called, _slot) = match work {
         PendingWork::Started(called, slot) => (Ok(called), slot),
-        PendingWork::Finished(outcome, slot) => (Err(outcome), slot),
+        PendingWork::Finished(outcome, slot) => (Err(*outcome), slot),
         PendingWork::Queued(tool, call) => {
             // The pool is never closed.
             let Ok(slot) = slots.acquire_owned().await else { return std::future::pending().await };

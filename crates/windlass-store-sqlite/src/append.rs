@@ -317,7 +317,7 @@ impl RunWriter<'_> {
         let mut update =
             self.transaction.prepare_cached("UPDATE inbox SET consumed = 1 WHERE run = ?1 AND consumed = 0")?;
         update.execute([run])?;
-        trees::leave(self.transaction, self.number)
+        trees::end(self.transaction, self.number)
     }
 }
 

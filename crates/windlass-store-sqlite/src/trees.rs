@@ -136,7 +136,7 @@ pub(crate) fn enter(transaction: &Transaction<'_>, run: i64, root: i64) -> Sqlit
 }
 
 /// Ends the run's part in its tree. Its marks stay: runs below it may still be open.
-pub(crate) fn leave(transaction: &Transaction<'_>, run: i64) -> SqliteResult<()> {
+pub(crate) fn end(transaction: &Transaction<'_>, run: i64) -> SqliteResult<()> {
     match TreePlace::read(transaction, run)?.flatten().and_then(|place| place.root) {
         Some(root) => change_open(transaction, root, |open| open.saturating_sub(1)),
         None => Ok(()),

@@ -16,7 +16,7 @@ fn end(run: &str) -> RunBatch {
 
 pub(super) fn check_count(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
-    commit(&store, vec![child("root", None, 0), child("other", None, 0), child("lost", Some("nobody"), 0)]);
+    commit(&store, vec![child("root", None, 0), child("other", None, 0), child("lost", Some("unknown"), 0)]);
     commit(&store, vec![child("a", Some("root"), 2), child("b", Some("a"), 2)]);
     assert_eq!(verdict(&store, child("c", Some("root"), 2)), BatchVerdict::TreeFull);
     assert_eq!(verdict(&store, child("c", Some("b"), 2)), BatchVerdict::TreeFull, "counted at whatever depth");

@@ -225,7 +225,7 @@ impl DiskImage {
             self.set_waits(number, Vec::new());
             self.set_timer(run_id, None);
             self.close_inbox(run_id);
-            self.leave_tree(number);
+            self.end_in_tree(number);
         }
     }
 

@@ -69,7 +69,7 @@ impl DiskImage {
     }
 
     /// Ends the run's part in its tree. Its marks stay: runs below it may still be open.
-    pub(super) fn leave_tree(&mut self, number: i64) {
+    pub(super) fn end_in_tree(&mut self, number: i64) {
         let root = self.tree_places.get(&number).and_then(|place| place.root);
         if let Some(root) = root.and_then(|root| self.tree_places.get_mut(&root)) {
             root.open = root.open.saturating_sub(1);

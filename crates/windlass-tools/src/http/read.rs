@@ -117,7 +117,7 @@ impl BodySink {
         }
     }
 
-    /// Writes a part of the bytes. After an error of the kind `WouldBlock` nothing of them was taken.
+    /// Writes a part of the bytes. After an error of the kind `WouldBlock` none of them was written.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match self {
             BodySink::Plain(room) => room.write(bytes),
@@ -165,9 +165,9 @@ impl Write for BoundedBuffer {
             let is_full = self.bytes.len() >= self.max;
             return Err(if is_full { io::ErrorKind::FileTooLarge } else { io::ErrorKind::WouldBlock }.into());
         }
-        let taken = bytes.len().min(room);
-        self.bytes.extend_from_slice(&bytes[..taken]);
-        Ok(taken)
+        let accepted = bytes.len().min(room);
+        self.bytes.extend_from_slice(&bytes[..accepted]);
+        Ok(accepted)
     }
 
     fn flush(&mut self) -> io::Result<()> {
