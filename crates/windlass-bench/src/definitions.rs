@@ -93,6 +93,21 @@ pub(crate) fn waiting() -> Plan {
     compile(r#"{"type": "wait", "name": "sleep", "inputs": {"interval": {"count": 24, "unit": "hour"}}}"#)
 }
 
+/// The same under another name.
+pub(crate) fn waiting_named(name: &str) -> Plan {
+    Plan { name: name.into(), ..waiting() }
+}
+
+/// Calls another definition many times concurrently.
+pub(crate) fn caller(name: &str, called: &str, times: u64) -> Plan {
+    let plan = compile(&format!(
+        r#"{{"type": "foreach", "name": "each", "foreach": "@range(0, {times})",
+            "runtimeConfiguration": {{"concurrency": {{"repetitions": {times}}}}},
+            "actions": {{"call": {{"type": "workflow", "inputs": {{"name": "{called}", "body": {{}}}}}}}}}}"#
+    ));
+    Plan { name: name.into(), ..plan }
+}
+
 fn compile(text: &str) -> Plan {
     let source = SourceText::new("bench.json", text);
     let options = windlass_loom::LoomOptions {

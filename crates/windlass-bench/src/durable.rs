@@ -221,3 +221,34 @@ pub(crate) fn waiting_runs() -> Vec<String> {
         )]
     })
 }
+
+/// Starts runs that wait, with the options of a server: they stay in memory for a while before they are evicted.
+pub(crate) fn waiting_runs_as_served() -> Vec<String> {
+    const RUNS: u64 = 21_500;
+    let folder = BenchFolder::new("served-waiting");
+    runtime().block_on(async {
+        let engine = engine(sqlite(folder.path(), SyncMode::Off), options());
+        let (plan, _) = engine.add_plan(definitions::waiting()).expect("the plan loads");
+        let idle = disk::resident();
+        let (mut highest, begun) = (0, Instant::now());
+        for number in 0..RUNS {
+            let options = RunStartOptions { watch: false, ..RunStartOptions::default() };
+            drop(engine.start(plan, Value::Null, options).await.expect("the run starts"));
+            if number % 100 == 0 {
+                highest = highest.max(engine.resident());
+            }
+        }
+        let (waiting, took) = (disk::resident().saturating_sub(idle), begun.elapsed());
+        while engine.resident() > 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let left = disk::resident().saturating_sub(idle);
+        vec![format!(
+            "{} bytes per run while {highest} runs are in memory, {} bytes per run after their eviction; {:.0} starts/s; {} MB idle",
+            waiting / RUNS,
+            left / RUNS,
+            RUNS as f64 / took.as_secs_f64(),
+            idle >> 20
+        )]
+    })
+}

@@ -20,6 +20,7 @@ mod reducer;
 mod sample;
 mod served;
 mod steps;
+mod trees;
 mod work;
 mod workloads;
 
@@ -32,7 +33,7 @@ struct Benchmark {
     measure: fn() -> Vec<String>,
 }
 
-const BENCHMARKS: [Benchmark; 28] = [
+const BENCHMARKS: [Benchmark; 29] = [
     Benchmark {
         key: "a",
         description: "iterations of a compute-only until loop, one core",
@@ -92,6 +93,12 @@ const BENCHMARKS: [Benchmark; 28] = [
         description: "100,000 waiting runs",
         target: "under 1 KB resident each",
         measure: durable::waiting_runs,
+    },
+    Benchmark {
+        key: "gs",
+        description: "21,500 waiting runs, evicted as on a server",
+        target: "under 1 KB resident each, also before their eviction",
+        measure: durable::waiting_runs_as_served,
     },
     Benchmark {
         key: "h",
@@ -188,6 +195,12 @@ const BENCHMARKS: [Benchmark; 28] = [
         description: "the same requests to a peer on this machine, if one is installed",
         target: "faster than it",
         measure: peers::restate,
+    },
+    Benchmark {
+        key: "x",
+        description: "cancellation of a run tree with 100,000 open runs",
+        target: "acknowledged at once, done within seconds",
+        measure: trees::cancel_tree,
     },
     Benchmark {
         key: "w1",

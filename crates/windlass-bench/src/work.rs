@@ -154,6 +154,7 @@ fn append(times: u64) {
         created_at: Timestamp(0),
         parent: None,
         cancel_request_id: None,
+        max_tree_runs: u64::MAX,
         options: Vec::new(),
         labels: Default::default(),
     };

@@ -87,6 +87,10 @@ limits! {
     max_pipeline_task_runs: u64 = 100_000,
     /// Nesting depth of child runs.
     max_call_depth: u64 = 32,
+    /// Child runs that one run starts, over its whole lifetime.
+    max_child_runs: u64 = 100_000,
+    /// Open runs of one run tree, the run at its root not counted.
+    max_tree_runs: u64 = 10_000,
     /// Tokens in one run, over its whole lifetime. A loop of steps may run for days; one that never stops is still
     /// detected.
     max_net_tokens: u64 = 100_000_000,
@@ -194,8 +198,14 @@ limits! {
     ProcessLimits;
     /// Concurrent jobs of this process, over all runs; further jobs wait.
     max_job_concurrency: usize = 1_024,
-    /// Bytes of a reply that a tool accepts.
-    max_tool_reply_bytes: usize = 104_857_600,
+    /// Runs in memory. A further run waits until one ends or is evicted; in-memory runs are not counted.
+    max_resident_runs: usize = 10_000,
+    /// Runs in memory that only wait. When there are more, the run that has waited longest is evicted.
+    max_idle_runs: usize = 500,
+    /// Bytes of a reply that a tool accepts, counted while it is decoded.
+    max_tool_reply_bytes: usize = 16_777_216,
+    /// Bytes of all replies in flight, over all runs; a further reply waits before it is read.
+    max_total_reply_bytes: usize = 268_435_456,
     /// Time of a call of `python`, `shell`, `postgres`, `sqlite` or `duckdb` that specifies no timeout.
     default_tool_time: Duration = Duration::from_secs(3_600),
     /// Time of an HTTP request that specifies no timeout.

@@ -6,6 +6,7 @@ use windlass_syntax::{Diagnostic, Diagnostics, ParseLimits, Span};
 use windlass_value::{ExpressionMode, Value};
 
 use crate::CompiledDefinition;
+use crate::self_calls::self_call_warning;
 
 /// A compiler that collects diagnostics and continues.
 pub trait DiagnosticSink {
@@ -44,7 +45,16 @@ pub fn add_expression(plan: &mut Plan, language: &str, source: Value, mode: Expr
 }
 
 /// Finishes a compilation: a definition without errors can run. Diagnostics are sorted into the order of the file.
-pub fn finish(plan: Plan, found: Diagnostics, calls: Vec<(String, Span)>) -> Result<CompiledDefinition, Diagnostics> {
+pub fn finish(
+    plan: Plan,
+    mut found: Diagnostics,
+    calls: Vec<(String, Span)>,
+) -> Result<CompiledDefinition, Diagnostics> {
+    if !found.has_errors()
+        && let Some(warning) = self_call_warning(&plan)
+    {
+        found.push(warning);
+    }
     let found = found.sorted();
     match found.has_errors() {
         true => Err(found),

@@ -8,6 +8,7 @@
 //! - `registry` dialects by name, detection of a source's dialect · `parsed_source` a source, parsed once for all
 //! - `context` the compile context: limits, names, options · `files` the files next to a definition
 //! - `compiler` code shared by compilers: diagnostics, limits, expressions of a plan
+//! - `self_calls` definitions that call themselves without a condition
 //! - `inputs` unused inputs of a definition · `report` the presentation of a run's result
 //! - `rust` the dialect of workflows in Rust, which have no source
 //!
@@ -25,6 +26,7 @@ mod registered_names;
 mod registry;
 mod report;
 mod rust;
+mod self_calls;
 
 use std::sync::Arc;
 

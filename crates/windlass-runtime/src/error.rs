@@ -82,6 +82,12 @@ pub enum RuntimeError {
         /// The maximum depth.
         max: u64,
     },
+    /// The run tree of the child run has as many open runs as it may have.
+    #[error("the run tree has {max} open child runs, the limit `max_tree_runs`")]
+    TreeFull {
+        /// The maximum number of open runs below the root.
+        max: u64,
+    },
     /// The delivery names a trigger that the definition does not have.
     #[error("the definition has no trigger `{name}`; it has {known}")]
     NoSuchTrigger {
@@ -175,6 +181,7 @@ impl RuntimeError {
             RuntimeError::MissingBlob(_) => "WND-2609",
             RuntimeError::Input(_) => "WND-2208",
             RuntimeError::CallDepth { .. } => "WND-2301",
+            RuntimeError::TreeFull { .. } => "WND-2318",
             RuntimeError::NoSuchTrigger { .. } => "WND-2617",
             RuntimeError::Delivery(_) => "WND-2618",
             RuntimeError::NoSuchPath { .. } => "WND-2619",

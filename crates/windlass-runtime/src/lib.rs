@@ -20,6 +20,7 @@ pub mod inspect;
 mod nearest;
 mod recovery;
 mod references;
+mod reply_memory;
 mod report;
 mod retention;
 mod reused_results;
@@ -46,6 +47,7 @@ pub use external_input::{
 };
 pub use nearest::bracketed_path;
 pub use recovery::{RunImage, load, new_state, replay_from, resolve, resolve_up_to, snapshot_progress};
+pub use reply_memory::{FREE_REPLY_BYTES, ReplyBudget, ReplyMemory, ReplyPermit};
 pub use report::{FinalReport, StepReport, completed_steps, error_value};
 pub use retention::{
     RemovedStart, RetentionBounds, RetentionPass, RetentionPolicy, RetentionRule, RetentionStep, removed_start,

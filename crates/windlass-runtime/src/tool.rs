@@ -11,6 +11,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, EventKind, PreviousAttempts, ResumeData, TaskOutcome, TickKind};
 use windlass_value::{Duration, Timestamp, Value};
 
+use crate::reply_memory::ReplyMemory;
 use crate::task_log::TaskLog;
 use crate::workers::RemoteLease;
 
@@ -93,6 +94,8 @@ pub struct ToolCall {
     pub publish: EventPublisher,
     /// Stores log lines while the tool is running. They are for people, and no part of the run's history.
     pub log: TaskLog,
+    /// The memory of its reply: a tool that reads a long reply reserves it before.
+    pub memory: ReplyMemory,
     /// For a remote tool: its lease on the job.
     pub remote_lease: Option<RemoteLease>,
 }
@@ -187,6 +190,7 @@ impl ToolCall {
             cancelled: CancelToken::uncancelled(),
             publish: EventPublisher::disconnected(),
             log: TaskLog::disconnected(),
+            memory: ReplyMemory::default(),
             remote_lease: None,
         }
     }

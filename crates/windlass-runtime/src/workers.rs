@@ -13,11 +13,12 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::{Instrument, Span, debug_span};
-use windlass_core::{ErrorInfo, Job, TaskOutcome, TickKind};
+use windlass_core::{ErrorInfo, Job, ProcessLimits, TaskOutcome, TickKind};
 use windlass_value::{Duration, Value};
 
 use crate::adapter::FinalizedJob;
 use crate::codec;
+use crate::reply_memory::{ReplyBudget, ReplyMemory, ReplyPermit, is_large};
 use crate::reused_results::ReusedResults;
 use crate::task_log::{LogSink, TaskLog, TaskLogLimits};
 use crate::tool::{CallerDefinition, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
@@ -35,6 +36,7 @@ pub struct WorkerPool {
     slots: Arc<Semaphore>,
     max_concurrency: usize,
     lease: std::time::Duration,
+    replies: ReplyBudget,
     /// The receiver of log lines.
     logs: Option<(Arc<dyn LogSink>, TaskLogLimits)>,
 }
@@ -47,6 +49,7 @@ impl WorkerPool {
             slots: Arc::new(Semaphore::new(max_job_concurrency)),
             max_concurrency: max_job_concurrency,
             lease: DEFAULT_LEASE,
+            replies: ReplyBudget::new(ProcessLimits::default().max_total_reply_bytes),
             logs: None,
         }
     }
@@ -64,10 +67,21 @@ impl WorkerPool {
         }
     }
 
+    /// Sets the memory of all replies in flight.
+    #[must_use]
+    pub(crate) fn with_reply_bytes(self, max_bytes: usize) -> WorkerPool {
+        WorkerPool { replies: ReplyBudget::new(max_bytes), ..self }
+    }
+
     /// Sets the duration of leases.
     #[must_use]
     pub(crate) fn with_lease(self, lease: std::time::Duration) -> WorkerPool {
         WorkerPool { lease, ..self }
+    }
+
+    /// Returns the bytes that replies in flight have reserved.
+    pub(crate) fn reply_bytes(&self) -> usize {
+        self.replies.reserved_bytes()
     }
 
     pub(crate) fn tools(&self) -> &Tools {
@@ -90,11 +104,16 @@ pub struct RunWorkers {
     /// Results of another run that this run reuses.
     reused: Option<Arc<ReusedResults>>,
     leases: LeaseTable,
+    /// The memory of reports that are not durable yet.
+    held: HeldReplies,
     /// Jobs of remote workers, which wait until their report is durable.
     remote: BTreeMap<u64, (u32, oneshot::Sender<bool>)>,
     /// Reports that are durable and whose commands are being executed.
     acknowledgements: Vec<(oneshot::Sender<bool>, bool)>,
 }
+
+/// By job, with the lease epoch of the report.
+type HeldReplies = Arc<Mutex<BTreeMap<u64, (u32, ReplyPermit)>>>;
 
 type LeaseTable = Arc<Mutex<BTreeMap<u64, TaskLease>>>;
 
@@ -109,7 +128,7 @@ struct TaskLease {
 impl RunWorkers {
     /// Creates the workers of one run. They send their reports as ticks to `reports`.
     pub fn new(pool: WorkerPool, run: Arc<str>, reports: mpsc::UnboundedSender<TickKind>) -> RunWorkers {
-        let (definition, leases) = (Arc::default(), Arc::default());
+        let (definition, leases, held) = (Arc::default(), Arc::default(), Arc::default());
         let (remote, acknowledgements) = (BTreeMap::new(), Vec::new());
         RunWorkers {
             pool,
@@ -119,6 +138,7 @@ impl RunWorkers {
             reports,
             reused: None,
             leases,
+            held,
             remote,
             acknowledgements,
         }
@@ -184,6 +204,7 @@ impl RunWorkers {
         );
         let cancelled = CancelToken::uncancelled();
         let log = self.pool.task_log(&self.run, &job.key.path, job.attempt);
+        let memory = self.pool.replies.call();
         let call = ToolCall {
             tool: job.tool,
             definition: self.definition.clone(),
@@ -204,6 +225,7 @@ impl RunWorkers {
             tried: job.previous_attempts,
             publish: EventPublisher::new(&self.reports, number, lease_epoch),
             log,
+            memory: memory.clone(),
             remote_lease: None,
         };
         if tool.runs_remotely(&call) {
@@ -213,6 +235,7 @@ impl RunWorkers {
         let pending_work = match self.pool.slots.clone().try_acquire_owned() {
             Err(_) => PendingWork::Queued(tool.clone(), Box::new(call)),
             Ok(slot) => match span.in_scope(|| call_and_poll_once(&**tool, call)) {
+                ControlFlow::Break(outcome) if is_large(&outcome) => PendingWork::Finished(Box::new(outcome), slot),
                 ControlFlow::Break(outcome) => return send_report(&self.reports, number, lease_epoch, outcome),
                 ControlFlow::Continue(called) => PendingWork::Started(called, slot),
             },
@@ -227,7 +250,9 @@ impl RunWorkers {
             lease_epoch,
             heartbeat_interval: self.pool.lease / HEARTBEATS_PER_LEASE,
         };
-        let task_future = hold_lease(pending_work, job.timeout, cancelled, slots, holder, reports).instrument(span);
+        let reply = ReplyInFlight { memory, held: self.held.clone() };
+        let work = run_in_slot(pending_work, job.timeout, slots, reply.memory.clone());
+        let task_future = hold_lease(work, cancelled, holder, reply, reports).instrument(span);
         let task = tokio::spawn(task_future).abort_handle();
         if let Some(lease) = self.leases().get_mut(&number) {
             lease.task = Some(task);
@@ -239,6 +264,7 @@ impl RunWorkers {
         let (job, lease_epoch, cancelled) = (call.job, call.lease_epoch, call.cancelled.clone());
         let (sender, accepted) = oneshot::channel();
         let (leases, reports) = (self.leases.clone(), self.reports.clone());
+        let reply = ReplyInFlight { memory: call.memory.clone(), held: self.held.clone() };
         call.remote_lease =
             Some(RemoteLease { job, lease_epoch, leases: leases.clone(), reports: reports.clone(), accepted });
         if self.remote.len() >= 2 * self.leases().len().max(32) {
@@ -251,8 +277,12 @@ impl RunWorkers {
         match span.in_scope(|| call_and_poll_once(tool, call)) {
             ControlFlow::Break(outcome) => send_report_and_end_lease(&leases, &reports, job, lease_epoch, outcome),
             ControlFlow::Continue(called) => {
-                let remote_call =
-                    async move { send_report_and_end_lease(&leases, &reports, job, lease_epoch, called.await) };
+                let remote_call = async move {
+                    let outcome = called.await;
+                    reply.memory.settle(&outcome).await;
+                    reply.hold(job, lease_epoch);
+                    send_report_and_end_lease(&leases, &reports, job, lease_epoch, outcome);
+                };
                 let task = tokio::spawn(remote_call.instrument(span)).abort_handle();
                 if let Some(lease) = self.leases().get_mut(&job) {
                     lease.task = Some(task);
@@ -263,6 +293,11 @@ impl RunWorkers {
 
     /// Called when a report has been reduced and is durable.
     pub(crate) fn finalize(&mut self, step: FinalizedJob) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.get(&step.job).is_some_and(|(lease_epoch, _)| *lease_epoch == step.lease_epoch) {
+            held.remove(&step.job);
+        }
+        drop(held);
         // Workers in this process need no acknowledgement.
         if self.remote.get(&step.job).is_some_and(|(lease_epoch, _)| *lease_epoch == step.lease_epoch)
             && let Some((_, sender)) = self.remote.remove(&step.job)
@@ -363,11 +398,28 @@ impl LeaseHolder {
     }
 }
 
-/// A task that did not complete in its first poll.
+/// The memory of one reply on its way to the journal.
+struct ReplyInFlight {
+    memory: ReplyMemory,
+    held: HeldReplies,
+}
+
+impl ReplyInFlight {
+    /// Holds the memory until the report is durable.
+    fn hold(&self, job: u64, lease_epoch: u32) {
+        if let Some(permit) = self.memory.take() {
+            self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(job, (lease_epoch, permit));
+        }
+    }
+}
+
+/// A task that did not complete in its first poll, or whose reply has to wait for memory.
 enum PendingWork {
     /// All slots are in use.
     Queued(Arc<dyn Tool>, Box<ToolCall>),
     Started(CatchPanic, OwnedSemaphorePermit),
+    /// The reply is complete; its memory is not reserved yet.
+    Finished(Box<TaskOutcome>, OwnedSemaphorePermit),
 }
 
 /// The result of the first poll: completed, or still running.
@@ -385,11 +437,10 @@ fn call_and_poll_once(tool: &dyn Tool, call: ToolCall) -> FirstPoll {
 }
 
 async fn hold_lease(
-    work: PendingWork,
-    timeout: Option<Duration>,
+    work: impl Future<Output = TaskOutcome>,
     mut cancelled: CancelToken,
-    slots: Arc<Semaphore>,
     holder: LeaseHolder,
+    reply: ReplyInFlight,
     reports: mpsc::UnboundedSender<TickKind>,
 ) {
     // A queued job sends heartbeats like a running one.
@@ -402,27 +453,43 @@ async fn hold_lease(
     // A tool that is cancelled is dropped where it is.
     let outcome = tokio::select! {
         biased;
-        outcome = run_in_slot(work, timeout, &slots) => outcome,
+        outcome = work => outcome,
         () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was cancelled"),
         () = heartbeats => unreachable!("heartbeats never end"),
     };
+    reply.hold(holder.job, holder.lease_epoch);
     send_report_and_end_lease(&holder.leases, &reports, holder.job, holder.lease_epoch, outcome);
 }
 
 /// Waits for a slot, then calls the tool. Its timeout counts from the call; a tool that exceeds it is dropped where
-/// it is.
-async fn run_in_slot(work: PendingWork, timeout: Option<Duration>, slots: &Arc<Semaphore>) -> TaskOutcome {
+/// it is. The slot stays taken until the reply has its memory, so that no more replies come meanwhile.
+async fn run_in_slot(
+    work: PendingWork,
+    timeout: Option<Duration>,
+    slots: Arc<Semaphore>,
+    memory: ReplyMemory,
+) -> TaskOutcome {
     let (called, _slot) = match work {
-        PendingWork::Started(called, slot) => (called, slot),
+        PendingWork::Started(called, slot) => (Ok(called), slot),
+        PendingWork::Finished(outcome, slot) => (Err(*outcome), slot),
         PendingWork::Queued(tool, call) => {
             // The pool is never closed.
-            let Ok(slot) = slots.clone().acquire_owned().await else { return std::future::pending().await };
+            let Ok(slot) = slots.acquire_owned().await else { return std::future::pending().await };
             match call_and_poll_once(&*tool, *call) {
-                ControlFlow::Break(outcome) => return outcome,
-                ControlFlow::Continue(called) => (called, slot),
+                ControlFlow::Break(outcome) => (Err(outcome), slot),
+                ControlFlow::Continue(called) => (Ok(called), slot),
             }
         }
     };
+    let outcome = match called {
+        Ok(called) => end_in_time(called, timeout).await,
+        Err(outcome) => outcome,
+    };
+    memory.settle(&outcome).await;
+    outcome
+}
+
+async fn end_in_time(called: CatchPanic, timeout: Option<Duration>) -> TaskOutcome {
     let deadline = async {
         match timeout {
             Some(timeout) => tokio::time::sleep(timeout.to_std()).await,

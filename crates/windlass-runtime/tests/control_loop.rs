@@ -197,7 +197,7 @@ fn start() -> TickKind {
 }
 
 fn local(world: &World, clock: Clock) -> (LocalAdapter, RunMailbox) {
-    let (mailbox, mail) = mpsc::unbounded_channel();
+    let (mailbox, mail) = RunMailbox::channel();
     let (reports_in, reports) = mpsc::unbounded_channel();
     let workers = RunWorkers::new(WorkerPool::new(world.tools(), 64), "run".into(), reports_in);
     (LocalAdapter::new(clock, 7, (mailbox.clone(), mail), reports, workers), mailbox)
@@ -263,13 +263,14 @@ async fn without_a_flush_there_is_no_effect() {
 
 #[tokio::test]
 async fn workers_come_before_outside_input() {
-    let (mailbox, mail) = mpsc::unbounded_channel();
+    let (mailbox, mail) = RunMailbox::channel();
     let (reports_in, reports) = mpsc::unbounded_channel();
     let workers = RunWorkers::new(WorkerPool::new(World::new().tools(), 1), "run".into(), reports_in.clone());
     let mut local = LocalAdapter::new(Clock::Real, 0, (mailbox.clone(), mail), reports, workers);
     let report = |job| TickKind::StepResult { job, lease_epoch: 0, outcome: TaskOutcome::success(Value::Null) };
-    mailbox.send(RunMessage::Tick(Box::new(TickKind::Pause { request: None }))).expect("open");
-    mailbox.send(RunMessage::Inbox).expect("open");
+    mailbox.send(RunMessage::Tick(Box::new(TickKind::Pause { request: None })));
+    mailbox.notify_inbox();
+    mailbox.notify_inbox();
     reports_in.send(report(1)).expect("open");
     reports_in.send(report(2)).expect("open");
     let waiting = WaitCondition { poll: false, ..WaitCondition::poll() };
@@ -353,7 +354,7 @@ const LONG: &str = r#"{"actions": {
 async fn a_computing_loop_exits_when_it_is_closed() {
     let (world, log) = (World::new(), Arc::new(Log::default()));
     let (local, mailbox) = local(&world, Clock::Real);
-    mailbox.send(RunMessage::Close).expect("open");
+    mailbox.send(RunMessage::Close);
     let exit = in_time(looping(&program(loom(LONG)), Spy::new(local, &log), vec![start()]).run()).await;
     assert!(matches!(exit, Ok(LoopExit::Closed)), "{exit:?}");
     assert_eq!(log.ticks(), ["AddEvent", "Proceed"], "not at its end, but at the next check for input");
@@ -375,7 +376,7 @@ async fn outside_input_does_not_multiply_the_ticks_of_a_long_computation() {
             trigger_metadata: Value::Null,
             defaults: Value::Null,
         };
-        mailbox.send(RunMessage::Tick(Box::new(signal))).expect("open");
+        mailbox.send(RunMessage::Tick(Box::new(signal)));
     }
     let exit = in_time(looping(&program(loom(LONG)), Spy::new(local, &log), vec![start()]).run()).await;
     assert!(matches!(exit, Ok(LoopExit::Ended(_))), "{exit:?}");

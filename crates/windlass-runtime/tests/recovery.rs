@@ -207,6 +207,7 @@ fn creation(store: &MemoryStore, like: &str, plan: windlass_value::BlobHash) -> 
         created_at: like.created_at,
         parent: None,
         cancel_request_id: None,
+        max_tree_runs: u64::MAX,
         options: like.options,
         labels: Default::default(),
     };

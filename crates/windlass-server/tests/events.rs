@@ -203,6 +203,7 @@ async fn the_death_of_a_process_is_a_change_of_its_runs() {
         created_at: windlass_value::Timestamp(1),
         parent: None,
         cancel_request_id: None,
+        max_tree_runs: u64::MAX,
         options: Vec::new(),
         labels: Default::default(),
     };

@@ -97,6 +97,7 @@ fn write_run_with_iterations(store: &dyn Store, iterations: u64) {
         created_at: Timestamp(0),
         parent: None,
         cancel_request_id: None,
+        max_tree_runs: u64::MAX,
         options: Vec::new(),
         labels: Default::default(),
     };

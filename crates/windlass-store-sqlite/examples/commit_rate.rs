@@ -126,6 +126,7 @@ fn new_run(run: Arc<str>) -> RunBatch {
         created_at: Timestamp(0),
         parent: None,
         cancel_request_id: None,
+        max_tree_runs: u64::MAX,
         options: Vec::new(),
         labels: Default::default(),
     };

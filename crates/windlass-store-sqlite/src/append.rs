@@ -17,12 +17,20 @@ use crate::rows::{JOURNAL_HEAD_COLUMNS, SNAPSHOT_HEAD_COLUMNS, journal_head_row,
 use crate::seal::{body_sum, seal};
 use crate::stored_run::{StoredRun, stored_run_columns};
 use crate::transaction::WriteTransaction;
+use crate::trees::{self, TreeCheck};
 
 pub(crate) fn append(transaction: &WriteTransaction<'_>, batch: &RunBatch) -> SqliteResult<BatchVerdict> {
     let (run, is_new) = match check_batch(transaction, batch)? {
         BatchCheck::Refused(verdict) => return Ok(verdict),
         BatchCheck::Existing(run) => (*run, false),
-        BatchCheck::New(new) => (create(transaction, batch, new)?, true),
+        BatchCheck::New(new, root) => {
+            let run = create(transaction, batch, new)?;
+            // A run that ends in its first batch is never open.
+            if let Some(root) = root.filter(|_| !batch.status.as_ref().is_some_and(is_end)) {
+                trees::enter(transaction, run.number, root)?;
+            }
+            (run, true)
+        }
     };
     write(RunWriter { transaction, number: run.number, is_new }, run, batch)?;
     Ok(BatchVerdict::Committed)
@@ -31,7 +39,8 @@ pub(crate) fn append(transaction: &WriteTransaction<'_>, batch: &RunBatch) -> Sq
 enum BatchCheck<'b> {
     Refused(BatchVerdict),
     Existing(Box<StoredRun>),
-    New(&'b NewRun),
+    /// With the root of its run tree, for a child run.
+    New(&'b NewRun, Option<i64>),
 }
 
 /// Checks a batch against the tables, never against cached state: another process may have written in the meantime.
@@ -60,7 +69,12 @@ fn check_batch<'b>(transaction: &WriteTransaction<'_>, batch: &'b RunBatch) -> S
         (None, Some(new)) if has_execution_id(transaction, new.execution_id)? => {
             return Ok(BatchCheck::Refused(BatchVerdict::ExecutionIdConflict));
         }
-        (None, Some(new)) => (BatchCheck::New(new), 0),
+        (None, Some(new)) => match trees::check_tree(transaction, new)? {
+            TreeCheck::Open(root) => (BatchCheck::New(new, root), 0),
+            TreeCheck::Cancelled => return Ok(BatchCheck::Refused(BatchVerdict::Conflict)),
+            TreeCheck::Full => return Ok(BatchCheck::Refused(BatchVerdict::TreeFull)),
+            TreeCheck::Damaged => return Ok(BatchCheck::Refused(BatchVerdict::TreeDamaged)),
+        },
     };
     if head != batch.expected_ticks || was_consumed(transaction, batch)? {
         return Ok(BatchCheck::Refused(BatchVerdict::Conflict));
@@ -206,6 +220,9 @@ fn write(writer: RunWriter<'_>, run: StoredRun, batch: &RunBatch) -> SqliteResul
     if let Some(before) = batch.trim_before {
         writer.trim(before)?;
     }
+    if batch.replied {
+        trees::mark(writer.transaction, writer.number, trees::REPLIED)?;
+    }
     writer.blobs(&batch.blobs)?;
     consume(writer.transaction, &batch.run, &batch.consumed)?;
     if let Some(waits) = &batch.waits {
@@ -349,7 +366,7 @@ impl RunWriter<'_> {
         run.save(self.transaction, &before, batch.status.as_ref().map(|change| &change.result))
     }
 
-    /// Clears the waits and the inbox of a run that has ended.
+    /// Clears the waits and the inbox of a run that has ended, and its place among the open runs of its tree.
     ///
     /// Messages may have arrived before the run was created; everything else of a new run came with its batch.
     fn end(self, run: &Arc<str>) -> SqliteResult<()> {
@@ -358,6 +375,7 @@ impl RunWriter<'_> {
         let mut select =
             self.transaction.prepare_cached("SELECT request_id FROM inbox WHERE run = ?1 AND consumed = 0")?;
         let left = select.query_map([run], |row| row.get(0))?.collect::<rusqlite::Result<Vec<Arc<str>>>>()?;
-        consume(self.transaction, run, &left)
+        consume(self.transaction, run, &left)?;
+        trees::end(self.transaction, self.number)
     }
 }

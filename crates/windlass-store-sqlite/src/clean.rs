@@ -207,6 +207,7 @@ pub(crate) fn detach_run(transaction: &WriteTransaction<'_>, number: i64, id: &s
     let mut rows = transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM log_totals WHERE run = ?1")?.execute([number])?;
+    rows += transaction.prepare_cached("DELETE FROM run_trees WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM run_labels WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM inbox WHERE run = ?1")?.execute([id])?;
     let mut insert = transaction.prepare_cached("INSERT INTO removed_runs (number, checksum) VALUES (?1, ?2)")?;

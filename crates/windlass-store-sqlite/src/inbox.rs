@@ -11,6 +11,7 @@ use crate::rows::{INBOX_COLUMNS, StoredMessage, stored_message};
 use crate::seal::seal;
 use crate::stored_run::StoredRun;
 use crate::transaction::WriteTransaction;
+use crate::trees;
 
 /// Returns the message or request with this id.
 pub(crate) fn find_message(
@@ -59,7 +60,10 @@ pub(crate) fn send(transaction: &WriteTransaction<'_>, message: &InboxRow) -> Sq
 /// consumed: there is no owner to wake.
 pub(crate) fn cancel(transaction: &WriteTransaction<'_>, message: &InboxRow) -> SqliteResult<()> {
     match StoredRun::find(transaction, &message.run)? {
-        Some(_) => send(transaction, message),
+        Some(run) => {
+            trees::mark(transaction, run.number, trees::CANCELLED_BY_CALLER)?;
+            send(transaction, message)
+        }
         None => consume(transaction, &message.run, std::slice::from_ref(&message.request_id)),
     }
 }

@@ -27,6 +27,7 @@ mod seal;
 mod session;
 mod stored_run;
 mod transaction;
+mod trees;
 mod verify;
 mod wal;
 mod write;

@@ -7,7 +7,6 @@ use windlass_store::{
 };
 use windlass_value::BlobHash;
 
-use crate::SqliteStore;
 use crate::damage::{RUN_ROWS, RowKind};
 use crate::error::SqliteResult;
 use crate::inbox::find_message;
@@ -17,6 +16,7 @@ use crate::rows::{
     journal_head_row, journal_row, plan_row, snapshot_row,
 };
 use crate::stored_run::{StoredRun, stored_run_columns};
+use crate::{SqliteStore, trees};
 
 impl SqliteStore {
     pub(crate) fn all<T>(
@@ -157,6 +157,10 @@ impl StoreRead for SqliteStore {
         let sql =
             format!("SELECT {INBOX_COLUMNS} FROM inbox WHERE run = ?1 AND consumed = 0 ORDER BY position LIMIT ?2");
         self.all(&sql, params![run, limit], inbox_row)
+    }
+
+    fn is_cancelled_above(&self, run: &str) -> Result<bool, StoreError> {
+        self.read(|transaction| trees::is_cancelled_above(transaction, run))
     }
 
     fn knows_request(&self, run: &str, request_id: &str) -> Result<bool, StoreError> {

@@ -158,6 +158,18 @@ CREATE TABLE blob_runs (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX blob_runs_run ON blob_runs (run);
 
+-- Places of runs in their run trees: children, roots with children, and cancelled runs.
+CREATE TABLE run_trees (
+    run INTEGER PRIMARY KEY,
+    -- The number of the root, for every other run.
+    root INTEGER,
+    -- For a root: the open runs below it.
+    open INTEGER NOT NULL,
+    -- 1: cancelled from outside the tree, 2: cancelled by the parent run, 4: has replied to the parent run.
+    marks INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT;
+
 -- Numbers of removed runs that have rows left. Such a number is not reused.
 CREATE TABLE removed_runs (
     number INTEGER PRIMARY KEY,

@@ -16,6 +16,7 @@ use crate::rows::{
 };
 use crate::stored_run::StoredRun;
 use crate::transaction::newest_link;
+use crate::trees::{TREE_COLUMNS, verify_row};
 
 /// Runs all checks. Damage that stops one check is a finding like any other, and the next check runs.
 pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> Vec<String> {
@@ -54,6 +55,7 @@ pub(crate) const TABLES: &[(&str, &str, DecodeRow)] = &[
     ("inbox", INBOX_COLUMNS, |row, file| stored_message(row, file).map(|stored| stored.written)),
     ("waits JOIN runs ON runs.number = waits.run", WAIT_COLUMNS, |row, file| open_wait(row, file).map(|_| 0)),
     ("records", RECORD_COLUMNS, |row, file| record_row(row, file).map(|_| 0)),
+    ("run_trees", TREE_COLUMNS, |row, file| verify_row(row, file).map(|()| 0)),
     ("logs", LOG_COLUMNS, |row, file| log_row(row, file).map(|_| 0)),
     ("log_totals", LOG_TOTAL_COLUMNS, |row, file| log_totals(row, file).map(|_| 0)),
     ("removed_runs", "number, checksum, number", |row, file| check(row, 1, "removed_runs", file).map(|()| 0)),

@@ -14,7 +14,7 @@ use crate::inbox::{consume, find_message, put_message};
 use crate::seal::seal;
 use crate::stored_run::StoredRun;
 use crate::transaction::WriteTransaction;
-use crate::{SqliteStore, owners};
+use crate::{SqliteStore, owners, trees};
 
 impl StoreWrite for SqliteStore {
     fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError> {
@@ -71,7 +71,19 @@ impl StoreWrite for SqliteStore {
             if message.body.len() > MAX_CONTROL_BYTES {
                 left.require(SpaceLeft::Reserved)?;
             }
-            self.write(|transaction| self.put_in(transaction, message))
+            self.write(|transaction| Ok(self.put_in(transaction, message)?.0))
+        })
+    }
+
+    fn cancel_tree(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
+        self.write_in_space(|_| {
+            self.write(|transaction| {
+                let (verdict, number) = self.put_in(transaction, message)?;
+                if let Some(number) = number {
+                    trees::mark(transaction, number, trees::CANCELLED)?;
+                }
+                Ok(verdict)
+            })
         })
     }
 
@@ -134,23 +146,28 @@ impl SqliteStore {
         })
     }
 
-    fn put_in(&self, transaction: &WriteTransaction<'_>, message: &InboxRow) -> SqliteResult<InboxVerdict> {
+    /// Puts a message into an inbox. Returns the number of the run if the message was accepted.
+    fn put_in(
+        &self,
+        transaction: &WriteTransaction<'_>,
+        message: &InboxRow,
+    ) -> SqliteResult<(InboxVerdict, Option<i64>)> {
         if find_message(transaction, transaction.file(), &message.run, &message.request_id)?.is_some() {
-            return Ok(InboxVerdict::Duplicate);
+            return Ok((InboxVerdict::Duplicate, None));
         }
         let Some(standing) = StoredRun::find(transaction, &message.run)? else {
-            return Ok(InboxVerdict::NoSuchRun);
+            return Ok((InboxVerdict::NoSuchRun, None));
         };
         check_run_format(&message.run, standing.format)?;
         if standing.status.is_final() {
-            return Ok(InboxVerdict::Ended);
+            return Ok((InboxVerdict::Ended, None));
         }
         put_message(transaction, message)?;
         let owner = match standing.owner {
             Some(owner) if owners::is_alive(&self.owners, &owner)? => Some(owner),
             _ => None,
         };
-        Ok(InboxVerdict::Accepted { owner })
+        Ok((InboxVerdict::Accepted { owner }, Some(standing.number)))
     }
 
     fn claim_in(&self, transaction: &WriteTransaction<'_>, run: &str, owner: &str) -> SqliteResult<ClaimResult> {

@@ -55,6 +55,13 @@ pub trait StoreWrite: Send + Sync {
     /// Puts a message into the run's inbox for its current or next owner. The same request id twice is one message.
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError>;
 
+    /// Puts a message that cancels the run into its inbox and marks the run as cancelled, in one transaction.
+    ///
+    /// From then on no run is created below it, whether or not its owner has read the message: a run is refused when a
+    /// run above it has ended or is marked. A run that has replied to its parent run no longer depends on those above
+    /// it; see [`RunBatch::replied`].
+    fn cancel_tree(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError>;
+
     /// Records a request that needs no message, as if it had been consumed.
     ///
     /// The record lives as long as the run, whether or not the run has ended. Requests to a run that does not exist are
@@ -86,6 +93,9 @@ pub trait StoreRead: Send + Sync {
     fn inbox(&self, run: &str, limit: u32) -> Result<Vec<InboxRow>, StoreError>;
     /// Returns whether a request with this id was made before, consumed or not.
     fn knows_request(&self, run: &str, request_id: &str) -> Result<bool, StoreError>;
+    /// Returns whether a run above this one has ended or is cancelled, so that no run may begin here; see
+    /// [`StoreWrite::cancel_tree`]. False for a run that has replied to its parent run.
+    fn is_cancelled_above(&self, run: &str) -> Result<bool, StoreError>;
     /// Returns the history rows of one loop that touch iterations `from..`, in order, at most `limit` rows.
     fn iterations(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<IterationRow>, StoreError>;
     /// Returns the same rows without their bodies, for counting and searching; with `only_failed`, only rows of failed

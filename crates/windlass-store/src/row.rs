@@ -118,6 +118,8 @@ pub struct RunBatch {
     pub trim_before: Option<u64>,
     /// Releases the run in the same transaction.
     pub release: bool,
+    /// The run has replied to its parent run: what cancels its ancestors no longer reaches it and its child runs.
+    pub replied: bool,
     /// Log lines of the run's tasks, to be as durable as the results in this batch.
     pub logs: Option<LogBatch>,
 }
@@ -163,6 +165,8 @@ pub struct NewRun {
     pub parent: Option<Arc<str>>,
     /// Id of the request that would cancel the run. If that request arrived first, the run is not created: a conflict.
     pub cancel_request_id: Option<Arc<str>>,
+    /// The maximum number of open runs in its run tree, the root not counted. A run without a parent run is not counted.
+    pub max_tree_runs: u64,
     /// Execution options (virtual time and the like), for the server that resumes the run.
     pub options: Vec<u8>,
     /// Labels by which listings find the run.
@@ -301,9 +305,9 @@ pub enum BatchVerdict {
     Committed,
     /// Another owner has claimed the run in the meantime.
     Fenced,
-    /// The journal is not at the expected tick, the run to create exists or was cancelled, the run does not exist, a
-    /// message was consumed before, or the parts of the batch are inconsistent (a record without ticks, a snapshot
-    /// ahead of the journal).
+    /// The journal is not at the expected tick, the run to create exists or was cancelled, alone or with a run above it,
+    /// the run does not exist, a message was consumed before, or the parts of the batch are inconsistent (a record
+    /// without ticks, a snapshot ahead of the journal).
     Conflict,
     /// Another run has the execution id of the run to create.
     ExecutionIdConflict,
@@ -311,6 +315,10 @@ pub enum BatchVerdict {
     Damaged,
     /// The disk is full, and the space that is left is reserved for other batches. Nothing was written.
     NoSpace,
+    /// The run tree of the run to create has as many open runs as [`NewRun::max_tree_runs`] allows.
+    TreeFull,
+    /// A stored place in the run tree of the run to create is damaged.
+    TreeDamaged,
 }
 
 /// The outcome of claiming a run.

@@ -22,6 +22,8 @@ const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::KeepsRuns, "be released"),
     (Flaw::AcceptsRepeats, "stored once"),
     (Flaw::ForgetsRequests, "stored once"),
+    (Flaw::ForgetsTreeMarks, "no run begins below"),
+    (Flaw::CountsNoTree, "bounded number of open runs"),
     (Flaw::NeverConsumes, "stored once"),
     (Flaw::SkipsPartialRows, "any tick"),
     (Flaw::IgnoresSnapshotTick, "found by tick"),

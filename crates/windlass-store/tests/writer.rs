@@ -60,6 +60,10 @@ impl StoreWrite for GatedStore {
         self.inner.inbox_put(message)
     }
 
+    fn cancel_tree(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
+        self.inner.cancel_tree(message)
+    }
+
     fn note_request(&self, run: &str, request_id: &str) -> Result<(), StoreError> {
         self.inner.note_request(run, request_id)
     }

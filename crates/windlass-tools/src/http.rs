@@ -12,6 +12,7 @@ mod failure;
 mod mocked;
 pub(crate) mod pages;
 mod poll;
+mod read;
 mod redirect;
 mod reply;
 mod request;

@@ -23,8 +23,8 @@ mod recognise;
 mod schemas;
 
 use windlass_core::Limits;
-use windlass_dialect::parse_limits;
 pub use windlass_dialect::{CompileProblems, CompiledDefinition, DiskFiles, FileReadProblem, FileReader, NoFiles};
+use windlass_dialect::{finish, parse_limits};
 use windlass_syntax::{Diagnostics, SourceText, SyntaxNode, YamlRules, parse_json, parse_yaml};
 
 pub use dialect::Zenflow;
@@ -86,10 +86,9 @@ pub(crate) fn compile_tree(
     let CheckedWorkflow { document, warnings, others } = check(source, tree, found, options)?;
     let mut diagnostics = warnings;
     let (plan, calls) = plan::compile(&document, options, &mut diagnostics);
-    let diagnostics = diagnostics.sorted();
-    match diagnostics.has_errors() {
-        true => Err(CompileProblems { own: diagnostics, included_files: others }),
-        false => Ok(CompiledDefinition { plan, warnings: diagnostics, included_files: others, calls }),
+    match finish(plan, diagnostics, calls) {
+        Err(own) => Err(CompileProblems { own, included_files: others }),
+        Ok(compiled) => Ok(CompiledDefinition { included_files: others, ..compiled }),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass_core::{ErrorInfo, TaskOutcome, TickKind};
-use windlass_runtime::{CallerDefinition, EventPublisher, LogSink, TaskLog, TaskLogLimits, ToolCall};
+use windlass_runtime::{CallerDefinition, EventPublisher, LogSink, ReplyMemory, TaskLog, TaskLogLimits, ToolCall};
 use windlass_server::workers::{
     CompleteRequest, FailRequest, LeasedJob, LogReport, LogReportLine, ProgressReport, ReportAccepted,
 };
@@ -79,6 +79,7 @@ impl RemoteWorker {
             cancelled: lease.cancelled.clone(),
             publish,
             log,
+            memory: ReplyMemory::default(),
             remote_lease: None,
         };
         // In a separate task: a panic of the tool ends that task, not the worker.

@@ -38,6 +38,8 @@ pub enum RunMessage {
     Inbox,
     /// A caller requests the encoded state.
     Snapshot(oneshot::Sender<Vec<u8>>),
+    /// The run leaves memory if it only waits.
+    Evict,
     /// Running tasks may end; no new task is started, and then the run leaves memory.
     Drain,
     /// The run leaves memory between two ticks, without waiting for running tasks.
@@ -45,7 +47,42 @@ pub enum RunMessage {
 }
 
 /// The sender of a run's messages. It is closed when the run has left memory.
-pub type RunMailbox = mpsc::UnboundedSender<RunMessage>;
+#[derive(Clone, Debug)]
+pub struct RunMailbox {
+    sender: mpsc::UnboundedSender<RunMessage>,
+    /// The run has yet to take its last notification of messages in the store; another one would tell it nothing more.
+    inbox_notified: Arc<AtomicBool>,
+}
+
+impl RunMailbox {
+    /// Creates a mailbox and its receiver.
+    pub fn channel() -> (RunMailbox, mpsc::UnboundedReceiver<RunMessage>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (RunMailbox { sender, inbox_notified: Arc::default() }, receiver)
+    }
+
+    /// Sends a message. A run that has left memory needs none.
+    pub fn send(&self, message: RunMessage) {
+        let _ = self.sender.send(message);
+    }
+
+    /// Notifies the run that the store may hold messages for it, at most once until the run has looked.
+    pub fn notify_inbox(&self) {
+        if !self.inbox_notified.swap(true, Ordering::SeqCst) {
+            self.send(RunMessage::Inbox);
+        }
+    }
+
+    /// Reports whether both belong to the same stay of a run in memory.
+    pub fn same_channel(&self, other: &RunMailbox) -> bool {
+        self.sender.same_channel(&other.sender)
+    }
+
+    /// Waits until the run has left memory.
+    pub async fn closed(&self) {
+        self.sender.closed().await;
+    }
+}
 
 /// An adapter with workers of this process, a mailbox and a clock; see the module documentation.
 pub struct LocalAdapter {
@@ -201,8 +238,12 @@ impl LocalAdapter {
     fn handle_message(&mut self, mail: RunMessage) -> NextInput {
         match mail {
             RunMessage::Tick(tick) => NextInput::Ticks(vec![*tick]),
-            RunMessage::Inbox => NextInput::Inbox,
+            RunMessage::Inbox => {
+                self.mailbox.inbox_notified.store(false, Ordering::SeqCst);
+                NextInput::Inbox
+            }
             RunMessage::Snapshot(reply) => NextInput::Snapshot(reply),
+            RunMessage::Evict => NextInput::Evict,
             RunMessage::Drain => {
                 self.draining.store(true, Ordering::SeqCst);
                 if self.is_drained() { NextInput::Closed } else { NextInput::Nothing }
@@ -288,8 +329,7 @@ impl TickSource for LocalAdapter {
     }
 
     fn send_event(&mut self, tick: TickKind) {
-        // The receiver belongs to this adapter, so it still exists.
-        let _ = self.mailbox.send(RunMessage::Tick(Box::new(tick)));
+        self.mailbox.send(RunMessage::Tick(Box::new(tick)));
     }
 }
 

@@ -62,6 +62,8 @@ pub(super) struct RunOutbox {
     messages: Vec<InboxRow>,
     /// Cancellations of child runs that are part of the next commit.
     child_cancellations: Vec<InboxRow>,
+    /// The run has replied to its parent run since the last commit.
+    replied: bool,
     /// The run needs no further release in the store: it has ended or was released, or the store has failed.
     ownership_released: bool,
     /// A commit has succeeded since the run was loaded into memory.
@@ -81,6 +83,7 @@ impl RunOutbox {
             forms: Some(0),
             messages: Vec::new(),
             child_cancellations: Vec::new(),
+            replied: false,
             ownership_released: false,
             has_committed: false,
         }
@@ -124,6 +127,7 @@ impl RunOutbox {
             }
             // In the same transaction as the tick: a parent sees no reply that could be lost, and loses none.
             if let Command::Reply(reply) = command {
+                self.replied = true;
                 let (status, outcome) = reply.call_result();
                 self.messages.extend(self.parent_message(status, outcome, tick.at));
             }
@@ -150,6 +154,7 @@ impl RunOutbox {
             consumed: std::mem::take(&mut self.consumed),
             send: self.outgoing_messages(state),
             cancellations: std::mem::take(&mut self.child_cancellations),
+            replied: std::mem::take(&mut self.replied) && self.options.parent.is_some(),
             ..self.empty_batch()
         }
     }
@@ -273,7 +278,7 @@ impl RunOutbox {
 
     pub(crate) async fn commit(&mut self, batch: RunBatch) -> Result<(), RuntimeError> {
         let ticks = batch.record.as_ref().map_or(0, |record| u64::from(record.ticks));
-        let creates = batch.create.is_some();
+        let max_tree_runs = batch.create.as_ref().map(|create| create.max_tree_runs);
         let last = batch.release || batch.status.as_ref().is_some_and(|change| change.status.is_final());
         let batch = RunBatch { logs: self.take_log_lines().await, ..batch };
         let (sender, receiver) = oneshot::channel();
@@ -296,7 +301,14 @@ impl RunOutbox {
             BatchVerdict::ExecutionIdConflict => Err(RuntimeError::ExecutionIdExists),
             BatchVerdict::Damaged => Err(damaged_row_error(&self.options.run)),
             BatchVerdict::NoSpace => Err(StoreError::reserved_space().into()),
-            BatchVerdict::Conflict if creates => Err(RuntimeError::RunExists(self.options.run.to_string())),
+            BatchVerdict::TreeFull => Err(RuntimeError::TreeFull { max: max_tree_runs.unwrap_or_default() }),
+            BatchVerdict::TreeDamaged => {
+                let why = "its checksum does not match; `windlass doctor` names the row".to_owned();
+                Err(RuntimeError::Damaged { what: "the place of a run in its run tree", why })
+            }
+            BatchVerdict::Conflict if max_tree_runs.is_some() => {
+                Err(RuntimeError::RunExists(self.options.run.to_string()))
+            }
             BatchVerdict::Conflict => Err(RuntimeError::JournalConflict(self.options.run.to_string())),
         }
     }

@@ -12,6 +12,7 @@ mod quarantine;
 mod recover;
 mod reload;
 mod requests;
+mod residency;
 mod residents;
 mod run_tree;
 mod snapshots;
@@ -26,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, watch};
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, ProcessLimits, Program};
 use windlass_store::{CommitHook, GroupWriter, PlanRow, RunStatus, Store, WriterLimits};
@@ -45,6 +46,7 @@ pub use quarantine::quarantine_reason;
 pub use recover::RecoveryProgress;
 use reload::ReloadGuard;
 pub use requests::{RequestOutcome, RunRequest, request};
+pub(crate) use residency::Residency;
 pub use run_tree::open_descendants;
 pub(crate) use starts::StartOrigin;
 pub use starts::{RunStartOptions, input_hash};
@@ -83,6 +85,12 @@ pub struct EngineOptions {
     pub limits: Limits,
     /// The maximum number of concurrent jobs over all runs.
     pub max_job_concurrency: usize,
+    /// The maximum number of runs in memory. In-memory runs are not counted.
+    pub max_resident_runs: usize,
+    /// The maximum number of runs in memory that only wait. Above it, the run that has waited longest is evicted.
+    pub max_idle_runs: usize,
+    /// The maximum number of bytes of all replies in flight.
+    pub max_total_reply_bytes: usize,
     /// The time after which a silent worker loses its lease and its task is handed to another worker.
     pub lease: Duration,
     /// The idle time after which a waiting run is evicted from memory.
@@ -119,6 +127,9 @@ impl Default for EngineOptions {
             languages: Vec::new(),
             limits: Limits::default(),
             max_job_concurrency: ProcessLimits::default().max_job_concurrency,
+            max_resident_runs: ProcessLimits::default().max_resident_runs,
+            max_idle_runs: ProcessLimits::default().max_idle_runs,
+            max_total_reply_bytes: ProcessLimits::default().max_total_reply_bytes,
             lease: crate::workers::DEFAULT_LEASE,
             evict_after: Duration::from_secs(10),
             adopt: false,
@@ -153,6 +164,7 @@ pub(crate) struct EngineInner {
     pub languages: Vec<Arc<dyn Language>>,
     pub limits: Limits,
     pub evict_after: Duration,
+    pub residency: Arc<Residency>,
     pub adopt: bool,
     pub commit_here: bool,
     pub poll_every: Duration,
@@ -282,6 +294,7 @@ impl RuntimeEngine {
         let writer = GroupWriter::with_limits(write, WriterLimits::default(), options.commit_hook)?;
         let logs = Arc::new(LogWriter::new(store.clone(), options.log_limits));
         let pool = WorkerPool::new(options.tools, options.max_job_concurrency).with_lease(options.lease);
+        let pool = pool.with_reply_bytes(options.max_total_reply_bytes);
         let inner = Arc::new(EngineInner {
             runtime: Handle::current(),
             store,
@@ -295,6 +308,7 @@ impl RuntimeEngine {
             languages: options.languages,
             limits: options.limits,
             evict_after: options.evict_after,
+            residency: Arc::new(Residency::new(options.max_resident_runs, options.max_idle_runs)),
             adopt: options.adopt,
             commit_here: options.commit_here,
             poll_every: options.poll_every,
@@ -455,8 +469,7 @@ impl RuntimeEngine {
             runs.values().filter_map(|tracked| tracked.mailbox.clone()).collect()
         };
         for mailbox in &mailboxes {
-            // A loop that has just ended needs no message.
-            let _ = mailbox.send(message());
+            mailbox.send(message());
         }
         self.inner.close_announced.send_replace(true);
         for mailbox in mailboxes {
@@ -603,11 +616,8 @@ impl EngineInner {
 
     pub(crate) fn nudge_run(&self, run: &str) {
         if let Some(mailbox) = self.runs().get(run).and_then(|tracked| tracked.mailbox.as_ref()) {
-            // A loop that has just ended does not need it.
-            let _ = mailbox.send(crate::adapters::RunMessage::Inbox);
+            mailbox.notify_inbox();
         }
         self.nudge.notify_one();
     }
 }
-
-pub(crate) type MailPair = (RunMailbox, mpsc::UnboundedReceiver<crate::adapters::RunMessage>);

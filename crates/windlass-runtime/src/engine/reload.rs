@@ -170,6 +170,11 @@ impl EngineInner {
             true => TickKind::TimerDue,
             false => TickKind::Restart { lived },
         }];
+        // Its own parent may have yet to learn of the cancellation.
+        if how.parent.is_some() && self.store.is_cancelled_above(run)? {
+            let reason = "cancelled with a run above it".into();
+            first.push(TickKind::CancelRun { reason, request: None, by_caller: true });
+        }
         if unpause && image.state.paused {
             first.push(TickKind::Resume { request: None });
         }

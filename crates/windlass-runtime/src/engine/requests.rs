@@ -62,6 +62,7 @@ pub fn request(
     request: RunRequest,
 ) -> Result<RequestOutcome, RuntimeError> {
     let id: Arc<str> = request_id.into();
+    let cancels = matches!(request, RunRequest::Cancel { .. });
     let tick = match request {
         RunRequest::Pause => TickKind::Pause { request: Some(id.clone()) },
         RunRequest::Resume => TickKind::Resume { request: Some(id.clone()) },
@@ -94,7 +95,9 @@ pub fn request(
         }
     };
     let row = InboxRow { run: run.into(), request_id: id, body: codec::encode(&tick), at: real_now() };
-    match store.inbox_put(&row)? {
+    // From the acknowledgement on, no run begins below a cancelled one.
+    let verdict = if cancels { store.cancel_tree(&row)? } else { store.inbox_put(&row)? };
+    match verdict {
         InboxVerdict::Accepted { owner: Some(_) } => Ok(RequestOutcome::Delivered),
         InboxVerdict::Accepted { owner: None } => Ok(RequestOutcome::Queued),
         InboxVerdict::Duplicate => Ok(RequestOutcome::Duplicate),

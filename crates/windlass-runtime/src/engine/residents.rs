@@ -12,7 +12,8 @@ use windlass_core::{ErrorInfo, Event, Program, RunReply, RunResult, State, Tick,
 use windlass_store::{NewRun, RunLabels, RunStatus};
 use windlass_value::{BlobHash, Value};
 
-use super::{Durability, EngineInner, EvictedClock, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
+use super::residency::ResidentPlace;
+use super::{Durability, EngineInner, EvictedClock, ReloadGuard, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart, Children, Journal, Outward, TickSource, TimeSource};
 use crate::adapters::{
     DecoratedAdapter, DurableAdapter, IdleEviction, InMemoryAdapter, LocalAdapter, RunMailbox, RunMessage,
@@ -65,6 +66,7 @@ struct LoopSetup {
     reused: Option<Arc<ReusedResults>>,
     mailbox: RunMailbox,
     reload_guard: SharedReloadGuard,
+    place: Option<ResidentPlace>,
 }
 
 impl EngineInner {
@@ -84,7 +86,12 @@ impl EngineInner {
             reused,
             reload_guard,
         } = launch;
-        let (mailbox, mail): MailPair = mpsc::unbounded_channel();
+        // A run without a journal cannot be evicted: it would wait for a place that it takes itself.
+        let place = match self.durability {
+            Durability::Durable => Some(self.residency.acquire().await.ok_or(RuntimeError::Closing)?),
+            Durability::InMemory => None,
+        };
+        let (mailbox, mail) = RunMailbox::channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
         let feed = {
             let mut runs = self.runs();
@@ -124,11 +131,12 @@ impl EngineInner {
         let decorator = self.decorators.as_ref().and_then(|make| make(&run, &program.plan.name));
         let RunImage { state, blobs, iterations } = image;
         let reload_guard = Arc::new(Mutex::new(reload_guard));
-        let loaded = LoopSetup { program, state, blobs, first, reused, mailbox, reload_guard };
+        let idle_mailbox = mailbox.clone();
+        let loaded = LoopSetup { program, state, blobs, first, reused, mailbox, reload_guard, place };
         let (begun, task) = match self.durability {
             Durability::Durable => {
                 let durable = DurableAdapter::new(local, options, &loaded.state, &iterations);
-                let durable = IdleEviction::new(durable, self.evict_after);
+                let durable = IdleEviction::new(durable, self.evict_after, self.residency.clone(), idle_mailbox);
                 match decorator {
                     // Two types of loops, so that a run without a decorator does not pay for decorators.
                     None => self.host(run.clone(), owner_epoch, above, virtual_time, durable, loaded),
@@ -173,7 +181,7 @@ impl EngineInner {
         inner: A,
         loaded: LoopSetup,
     ) -> (oneshot::Receiver<()>, JoinHandle<Option<RuntimeError>>) {
-        let LoopSetup { program, state, blobs, first, reused, mailbox, reload_guard } = loaded;
+        let LoopSetup { program, state, blobs, first, reused, mailbox, reload_guard, place } = loaded;
         let replied = Arc::new(AtomicBool::new(state.reply.is_some()));
         let (sender, begun) = oneshot::channel();
         let hosted = HostedAdapter {
@@ -198,6 +206,7 @@ impl EngineInner {
         let running = async move {
             let exit = super::quarantine::catch_panic(&run, looping.run()).await;
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
+            drop(place);
             let error = engine.on_loop_exit(&run, owner_epoch, &mailbox, waiting, exit);
             // Released last: the next caller that loads the run must find nothing left over from this loop.
             drop_reload_guard(&reload_guard);
@@ -256,7 +265,11 @@ impl EngineInner {
                     error,
                     RuntimeError::Fenced | RuntimeError::RunExists(_) | RuntimeError::ExecutionIdExists
                 );
-                if let (Some(parent), false) = (parent, will_reload || elsewhere || self.needs_operator(&error)) {
+                // The start of the run reports it to the parent.
+                let refused = matches!(error, RuntimeError::TreeFull { .. });
+                if let (Some(parent), false) =
+                    (parent, will_reload || elsewhere || refused || self.needs_operator(&error))
+                {
                     self.stop_run(parent, error.clone());
                 }
                 Some(error)
@@ -403,6 +416,7 @@ impl EngineInner {
                     | RuntimeError::Input(_)
                     | RuntimeError::Plan(_)
                     | RuntimeError::CallDepth { .. }
+                    | RuntimeError::TreeFull { .. }
                     | RuntimeError::ChildExists(_)),
                 ) => self.report_child_not_started(&run, call, &error),
                 Err(error) => Err(error),
@@ -434,6 +448,8 @@ impl EngineInner {
         let info = match error {
             RuntimeError::CallDepth { .. } => ErrorInfo::new("CallDepth", "limit", error.to_string())
                 .hint("check for a call that recurses without end, or raise `max_call_depth`"),
+            RuntimeError::TreeFull { .. } => ErrorInfo::new("TreeFull", "limit", error.to_string())
+                .hint("check for a definition that calls itself more than once, or raise `limits.max_tree_runs` in windlass.toml"),
             RuntimeError::ChildExists(_) => ErrorInfo::new("ChildExists", "call", error.to_string())
                 .hint("the ids of child runs start with the id of their parent: start the parent under another id"),
             other => ErrorInfo::new("ChildNotStarted", "call", other.to_string()),
@@ -456,8 +472,7 @@ impl EngineInner {
         let mailbox = self.runs().get(run).and_then(|tracked| tracked.mailbox.clone());
         self.publish_end(run, RunEnd::Failed(error));
         if let Some(mailbox) = mailbox {
-            // A loop that has just ended needs no message.
-            let _ = mailbox.send(RunMessage::Close);
+            mailbox.send(RunMessage::Close);
         }
     }
 }

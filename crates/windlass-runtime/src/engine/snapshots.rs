@@ -84,7 +84,7 @@ impl RuntimeEngine {
     async fn request_state(&self, run: &str) -> Option<Vec<u8>> {
         let mailbox = self.inner.runs().get(run).and_then(|tracked| tracked.mailbox.clone())?;
         let (sender, state) = oneshot::channel();
-        mailbox.send(RunMessage::Snapshot(sender)).ok()?;
+        mailbox.send(RunMessage::Snapshot(sender));
         state.await.ok()
     }
 
@@ -142,6 +142,7 @@ impl RuntimeEngine {
         let StartFromState { run, plan, program, mut state, options: how, blobs, history, labels } = beginning;
         let now = self.inner.clock.now();
         state.run.execution_id = self.inner.unused_execution_id()?;
+        let max_tree_runs = program.limits.max_tree_runs;
         let create = NewRun {
             execution_id: state.run.execution_id,
             plan,
@@ -151,6 +152,7 @@ impl RuntimeEngine {
             created_at: now,
             parent: how.parent.as_ref().map(|(parent, _)| parent.clone()),
             cancel_request_id: how.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),
+            max_tree_runs,
             options: codec::encode(&how),
             labels,
         };
@@ -171,6 +173,7 @@ impl RuntimeEngine {
             Some(BatchVerdict::Committed) => {}
             Some(BatchVerdict::ExecutionIdConflict) => return Err(RuntimeError::ExecutionIdExists),
             Some(BatchVerdict::NoSpace) => return Err(StoreError::reserved_space().into()),
+            Some(BatchVerdict::TreeFull) => return Err(RuntimeError::TreeFull { max: max_tree_runs }),
             _ => return Err(RuntimeError::RunExists(run.to_string())),
         }
         if journaled {

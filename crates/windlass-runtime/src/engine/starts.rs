@@ -9,7 +9,7 @@ use windlass_value::{BlobHash, RunView, Timestamp, Value};
 use super::labels::LabelSources;
 use super::triggers::seed_from;
 use super::{Durability, RunHandle, RunOptions, RuntimeEngine, new_execution_id, new_run_id, residents};
-use crate::clock::{Clock, real_now};
+use crate::clock::Clock;
 use crate::{RuntimeError, codec, recovery, removed_start};
 
 /// Options of a start.
@@ -213,6 +213,7 @@ impl RuntimeEngine {
             created_at: origin.at,
             parent: options.parent.as_ref().map(|(parent, _)| parent.clone()),
             cancel_request_id: options.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),
+            max_tree_runs: program.limits.max_tree_runs,
             options: codec::encode(&how),
             labels,
         };

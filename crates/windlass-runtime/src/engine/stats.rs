@@ -40,6 +40,8 @@ pub struct EngineStats {
     pub resident: u64,
     /// Tasks that run in workers of this process.
     pub jobs: u64,
+    /// Bytes that replies in flight have reserved.
+    pub reply_bytes: u64,
     /// The number of commits.
     pub commits: u64,
     /// The number of batches in these commits. Above one per commit, runs share commits.
@@ -95,6 +97,7 @@ impl RuntimeEngine {
             open,
             resident,
             jobs: inner.pool.in_flight() as u64,
+            reply_bytes: inner.pool.reply_bytes() as u64,
             commits: inner.writer.commits(),
             batches: inner.writer.batches(),
             commit_latency: inner.writer.latency(),

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass_store::{StoreError, StoreErrorKind};
 
@@ -18,12 +18,29 @@ const WAKE_BATCH_SIZE: u32 = 1_024;
 /// The maximum sleep between two rounds.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The maximum number of runs with messages that are reloaded in one round: each round reads all messages again.
+const MAX_ROUND_RELOADS: usize = 4_096;
+
+/// A scan for messages rests for this many times its own duration, so that it takes a bounded share of the time even if
+/// a hundred thousand runs have messages.
+const SCAN_REST_FACTOR: u32 = 4;
+
+/// The watcher's view of the store.
+#[derive(Default)]
+struct StoreWatch {
+    mark: Option<u64>,
+    /// The store may hold messages that no scan has seen.
+    scan_pending: bool,
+    /// The last scan rests until then.
+    scan_after: Option<Instant>,
+}
+
 pub(super) async fn watch(engine: Weak<EngineInner>) {
-    let mut mark = None;
+    let mut watch = StoreWatch::default();
     loop {
         let Some(inner) = engine.upgrade().filter(|inner| !inner.is_closing()) else { return };
         let moved = inner.clock.moved();
-        let pause = inner.poll_store(&mut mark).await;
+        let pause = inner.poll_store(&mut watch).await;
         let nudged = async {
             inner.nudge.notified().await;
         };
@@ -38,16 +55,24 @@ pub(super) async fn watch(engine: Weak<EngineInner>) {
 
 impl EngineInner {
     /// Checks the store once. Returns how long to sleep.
-    async fn poll_store(self: &Arc<Self>, mark: &mut Option<u64>) -> Duration {
+    async fn poll_store(self: &Arc<Self>, watch: &mut StoreWatch) -> Duration {
         let changed = match self.store.change_mark() {
-            Ok(now) => mark.replace(now) != Some(now),
+            Ok(now) => watch.mark.replace(now) != Some(now),
             Err(error) => {
                 self.stop_if_lost(&error);
                 false
             }
         };
-        if changed || self.has_evicted() {
-            self.deliver_inbox().await;
+        watch.scan_pending |= changed || self.has_evicted();
+        if watch.scan_pending && watch.scan_after.is_none_or(|at| at <= Instant::now()) {
+            let begun = Instant::now();
+            let absent = self.deliver_inbox();
+            watch.scan_after = Some(Instant::now() + begun.elapsed() * SCAN_REST_FACTOR);
+            watch.scan_pending = absent.len() > MAX_ROUND_RELOADS;
+            let wanted = absent.len().min(MAX_ROUND_RELOADS);
+            let room = self.residency.make_room(wanted);
+            watch.scan_pending |= room < wanted;
+            self.reload_all(absent.into_iter().take(room).collect()).await;
         }
         let more = self.wake_due().await;
         self.reload_postponed().await;
@@ -59,7 +84,9 @@ impl EngineInner {
         // A run that is still overdue belongs to another process and must not keep this loop busy.
         let until_due = due.map(|at| at.since(self.clock.now()).to_std()).filter(|left| !left.is_zero());
         let until_due = until_due.map_or(MAX_POLL_INTERVAL, |left| left.max(Duration::from_millis(1)));
-        until_due.min(self.poll_every).min(MAX_POLL_INTERVAL)
+        let rest = watch.scan_after.filter(|_| watch.scan_pending);
+        let rest = rest.map_or(MAX_POLL_INTERVAL, |at| at.saturating_duration_since(Instant::now()));
+        until_due.min(self.poll_every).min(MAX_POLL_INTERVAL).min(rest)
     }
 
     /// Ends all runs when the store has permanently stopped: no run will move again, so waiting callers get the error.
@@ -76,21 +103,17 @@ impl EngineInner {
         self.runs().values().any(|tracked| tracked.mailbox.is_none())
     }
 
-    async fn deliver_inbox(self: &Arc<Self>) {
-        let Ok(mut with_mail) = self.store.with_inbox(RUN_BATCH_SIZE) else { return };
-        if with_mail.len() >= RUN_BATCH_SIZE as usize {
-            // Many messages for runs that no engine takes must not hide those of our own runs. Reads all of them: the
-            // cost grows with the messages, not with the number of runs.
-            let Ok(all) = self.store.with_inbox(u32::MAX) else { return };
-            with_mail = all;
-        }
+    /// Notifies the resident runs that have messages and returns the others that this engine takes. Reads all messages:
+    /// those for runs that no engine takes must not hide those of our own runs. The cost grows with the messages, not
+    /// with the number of runs.
+    fn deliver_inbox(&self) -> Vec<Arc<str>> {
+        let Ok(with_mail) = self.store.with_inbox(u32::MAX) else { return Vec::new() };
         let mut absent: Vec<Arc<str>> = Vec::new();
         {
             let runs = self.runs();
             for run in with_mail {
                 match runs.get(&*run).map(|tracked| tracked.mailbox.as_ref()) {
-                    // A loop that has just ended needs no message.
-                    Some(Some(mailbox)) => drop(mailbox.send(crate::adapters::RunMessage::Inbox)),
+                    Some(Some(mailbox)) => mailbox.notify_inbox(),
                     Some(None) => absent.push(run.into()),
                     None if self.adopt => absent.push(run.into()),
                     None => {}
@@ -98,8 +121,7 @@ impl EngineInner {
             }
         }
         absent.retain(|run| !self.is_postponed(run));
-        absent.truncate(RUN_BATCH_SIZE as usize);
-        self.reload_all(absent).await;
+        absent
     }
 
     /// Reloads a batch of runs that are due. Returns whether it was full and made progress: then there may be more, which
@@ -126,7 +148,8 @@ impl EngineInner {
             batch_size = batch_size.saturating_mul(4);
         };
         let is_full = absent.len() >= WAKE_BATCH_SIZE as usize;
-        self.reload_all(absent).await > 0 && is_full
+        let room = self.residency.make_room(absent.len());
+        self.reload_all(absent.into_iter().take(room).collect()).await > 0 && is_full
     }
 
     /// Reloads evicted runs that are due by the time that the clock showed before it was set back. Their timers in the

@@ -23,6 +23,7 @@ pub fn creation(run: &str) -> RunBatch {
         created_at: Timestamp(1),
         parent: None,
         cancel_request_id: None,
+        max_tree_runs: u64::MAX,
         options: Vec::new(),
         labels: Default::default(),
     };

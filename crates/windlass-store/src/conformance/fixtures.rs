@@ -19,6 +19,7 @@ pub(super) fn new_run(owner: Option<&str>) -> NewRun {
         created_at: Timestamp(1_000),
         parent: Some("parent".into()),
         cancel_request_id: None,
+        max_tree_runs: u64::MAX,
         options: b"options".to_vec(),
         labels: Default::default(),
     }

@@ -24,6 +24,7 @@ mod records;
 mod release;
 mod snapshots;
 mod timers;
+mod trees;
 mod trims;
 mod verdicts;
 mod waits;
@@ -79,6 +80,8 @@ pub const STORE_GUARANTEES: &[StoreGuarantee] = &[
     StoreGuarantee { name: "a run has one owner", check: ownership::check },
     StoreGuarantee { name: "a run can be released", check: release::check },
     StoreGuarantee { name: "a message is stored once and consumed with its ticks", check: inbox::check },
+    StoreGuarantee { name: "a run tree has a bounded number of open runs", check: trees::check_count },
+    StoreGuarantee { name: "no run begins below a cancelled one", check: trees::check_marks },
     StoreGuarantee { name: "the journal can be read from any tick and any event", check: journal::check },
     StoreGuarantee { name: "snapshots are found by tick", check: snapshots::check },
     StoreGuarantee { name: "trimming never loses the journal's position", check: trims::check },

@@ -118,6 +118,7 @@ impl DiskImage {
         self.numbers.remove(&run.row.run);
         self.execution_ids.remove(&run.row.execution_id);
         self.set_waits(number, Vec::new());
+        self.tree_places.remove(&number);
         self.requests.remove(&run.row.run);
         for position in self.unconsumed_by_run.remove(&run.row.run).unwrap_or_default() {
             self.unconsumed.remove(&position);

@@ -7,6 +7,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::checksummed::{BlobRow, Checksummed};
 use super::logs::RunLogs;
+use super::trees::{TreeMarks, TreePlace};
 use crate::RUN_FORMAT;
 use crate::{
     BatchVerdict, InboxRow, IterationOutcome, IterationRow, IterationTrim, JournalRecord, JournalRow, NewRun,
@@ -36,6 +37,8 @@ pub(super) struct DiskImage {
     pub timers: BTreeSet<(Timestamp, i64)>,
     /// Open waits by position, with the run's number.
     pub waits: BTreeMap<i64, (i64, WaitRow)>,
+    /// The places of runs in their run trees, by number.
+    pub tree_places: BTreeMap<i64, TreePlace>,
     /// By kind and key.
     pub records: BTreeMap<(String, String), Checksummed<RecordRow>>,
     pub last_revision: u64,
@@ -91,6 +94,8 @@ impl DiskImage {
             (None, Some(new)) if self.execution_ids.contains_key(&new.execution_id) => {
                 return BatchVerdict::ExecutionIdConflict;
             }
+            (None, Some(new)) if self.is_cancelled_from(new.parent.as_ref()) => return BatchVerdict::Conflict,
+            (None, Some(new)) if self.is_tree_full(new) => return BatchVerdict::TreeFull,
             (None, Some(_)) => 0,
             (Some(run), None) if run.row.owner_epoch != batch.owner_epoch => return BatchVerdict::Fenced,
             (Some(run), None) => run.row.ticks,
@@ -107,7 +112,11 @@ impl DiskImage {
     fn write(&mut self, batch: RunBatch) {
         let run_id = batch.run.clone();
         if let Some(new) = batch.create {
-            self.create(&run_id, batch.owner_epoch, new);
+            // A run that ends in its first batch is never open.
+            let opens = batch.status.as_ref().is_none_or(|change| !change.status.is_final());
+            let root = self.root_above(&new).filter(|_| opens);
+            let number = self.create(&run_id, batch.owner_epoch, new);
+            self.enter_tree(number, root);
         }
         let Some(run) = self.numbers.get(&run_id).and_then(|number| self.runs.get_mut(number)) else { return };
         if let Some(record) = batch.record {
@@ -124,6 +133,9 @@ impl DiskImage {
             run.release();
         }
         let number = run.row.number;
+        if batch.replied {
+            self.mark(number, TreeMarks { replied: true, ..TreeMarks::default() });
+        }
         if let Some(waits) = batch.waits {
             self.set_waits(number, waits);
         }
@@ -156,7 +168,7 @@ impl DiskImage {
         new.cancel_request_id.as_ref().is_some_and(|request| known.is_some_and(|known| known.contains_key(request)))
     }
 
-    fn create(&mut self, run: &Arc<str>, owner_epoch: u64, new: NewRun) {
+    fn create(&mut self, run: &Arc<str>, owner_epoch: u64, new: NewRun) -> i64 {
         let newest = [self.runs.last_key_value(), self.removed_runs.last_key_value()];
         let number = newest.into_iter().flatten().map(|(last, _)| last + 1).max().unwrap_or(1);
         let row = RunRow {
@@ -193,6 +205,7 @@ impl DiskImage {
             damaged: false,
         };
         self.runs.insert(number, run);
+        number
     }
 
     fn set_timer(&mut self, run: &str, timer: Option<Timestamp>) {
@@ -216,6 +229,7 @@ impl DiskImage {
             self.set_waits(number, Vec::new());
             self.set_timer(run_id, None);
             self.close_inbox(run_id);
+            self.end_in_tree(number);
         }
     }
 
@@ -264,9 +278,12 @@ impl DiskImage {
     /// Delivers a cancellation. For a run that does not exist yet only the request is recorded, as if it had been
     /// consumed.
     fn cancel(&mut self, message: InboxRow) {
-        match self.run(&message.run).is_some() {
-            true => self.send(message),
-            false => self.consume(&message.run, &message.request_id),
+        match self.run(&message.run).map(|run| run.row.number) {
+            Some(number) => {
+                self.mark(number, TreeMarks { cancelled_by_caller: true, ..TreeMarks::default() });
+                self.send(message);
+            }
+            None => self.consume(&message.run, &message.request_id),
         }
     }
 

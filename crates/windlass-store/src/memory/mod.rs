@@ -11,6 +11,7 @@ mod image;
 mod logs;
 mod read;
 mod records;
+mod trees;
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +24,7 @@ use crate::{
     StoreErrorKind, StoreOwners, StoreSpace, StoreWrite,
 };
 use image::DiskImage;
+use trees::TreeMarks;
 
 /// The fault that the next write encounters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,6 +158,19 @@ impl MemoryStore {
         }
     }
 
+    fn put_in(&self, image: &mut DiskImage, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
+        if image.is_known_request(&message.run, &message.request_id) {
+            return Ok(InboxVerdict::Duplicate);
+        }
+        let Some(run) = image.run(&message.run) else { return Ok(InboxVerdict::NoSuchRun) };
+        if run.check()?.row.status.is_final() {
+            return Ok(InboxVerdict::Ended);
+        }
+        let owner = run.row.owner.clone().filter(|owner| self.is_alive(owner));
+        image.enqueue_message(message.clone());
+        Ok(InboxVerdict::Accepted { owner })
+    }
+
     fn is_alive(&self, owner: &str) -> bool {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).contains(owner)
     }
@@ -247,17 +262,16 @@ impl StoreWrite for MemoryStore {
     }
 
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
+        self.write(|image| self.put_in(image, message))?
+    }
+
+    fn cancel_tree(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
         self.write(|image| {
-            if image.is_known_request(&message.run, &message.request_id) {
-                return Ok(InboxVerdict::Duplicate);
+            let verdict = self.put_in(image, message)?;
+            if let (InboxVerdict::Accepted { .. }, Some(number)) = (&verdict, image.number(&message.run)) {
+                image.mark(number, TreeMarks { cancelled: true, ..TreeMarks::default() });
             }
-            let Some(run) = image.run(&message.run) else { return Ok(InboxVerdict::NoSuchRun) };
-            if run.check()?.row.status.is_final() {
-                return Ok(InboxVerdict::Ended);
-            }
-            let owner = run.row.owner.clone().filter(|owner| self.is_alive(owner));
-            image.enqueue_message(message.clone());
-            Ok(InboxVerdict::Accepted { owner })
+            Ok(verdict)
         })?
     }
 

@@ -105,6 +105,10 @@ impl StoreRead for MemoryStore {
         })
     }
 
+    fn is_cancelled_above(&self, run: &str) -> Result<bool, StoreError> {
+        self.read_image(|image| image.run(run).is_some_and(|run| image.is_cancelled_above(run)))
+    }
+
     fn knows_request(&self, run: &str, request_id: &str) -> Result<bool, StoreError> {
         self.read_image(|image| image.is_known_request(run, request_id))
     }

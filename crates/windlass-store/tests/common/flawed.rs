@@ -23,6 +23,8 @@ pub(crate) enum Flaw {
     KeepsRuns,
     AcceptsRepeats,
     ForgetsRequests,
+    ForgetsTreeMarks,
+    CountsNoTree,
     RemovesOneByOne,
     NeverConsumes,
     SkipsPartialRows,
@@ -77,6 +79,9 @@ impl FlawedStore {
             (Flaw::NeverTrims, _) => batch.trim_before = None,
             (Flaw::KeepsWaits, _) => batch.waits = batch.waits.take().filter(|waits| !waits.is_empty()),
             (Flaw::NeverTrimsIterations, _) => batch.iteration_trims.clear(),
+            (Flaw::CountsNoTree, _) => {
+                batch.create.iter_mut().for_each(|create| create.max_tree_runs = u64::MAX);
+            }
             _ => {}
         }
     }
@@ -126,6 +131,14 @@ impl StoreWrite for FlawedStore {
         match self.inner.inbox_put(message)? {
             InboxVerdict::Duplicate if self.flaw == Flaw::AcceptsRepeats => Ok(InboxVerdict::Accepted { owner: None }),
             verdict => Ok(verdict),
+        }
+    }
+
+    fn cancel_tree(&self, message: &InboxRow) -> StoreResult<InboxVerdict> {
+        self.remember();
+        match self.flaw {
+            Flaw::ForgetsTreeMarks => self.inner.inbox_put(message),
+            _ => self.inner.cancel_tree(message),
         }
     }
 
@@ -180,6 +193,10 @@ impl StoreRead for FlawedStore {
 
     fn inbox(&self, run: &str, limit: u32) -> StoreResult<Vec<InboxRow>> {
         self.inner.inbox(run, limit)
+    }
+
+    fn is_cancelled_above(&self, run: &str) -> StoreResult<bool> {
+        self.inner.is_cancelled_above(run)
     }
 
     fn knows_request(&self, run: &str, request_id: &str) -> StoreResult<bool> {

@@ -1,15 +1,12 @@
-//! Conversion of a response to an outcome. The body is read in chunks and counted after decoding, so neither a long
-//! reply nor a small one that decompresses to a huge one uses more memory than the limit allows.
+//! Conversion of a response to an outcome.
 
-use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use flate2::write::{MultiGzDecoder, ZlibDecoder};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap};
 use hyper::{Response, StatusCode};
 use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::ReplyPermit;
 use windlass_value::{Map, Timestamp, Value, to_json};
 
 use super::HttpOptions;
@@ -17,11 +14,15 @@ use super::content::{InvalidJson, parse_body};
 use super::failure;
 use super::pages::with_page;
 use super::poll::AcceptedRequest;
+use super::read::{ReadBody, read_body};
 use super::request::HttpRequest;
 
 /// Larger bodies are parsed off the async threads, so that other calls need not wait.
 const PARSE_INLINE_BYTES: usize = 256 << 10;
 const EXCERPT_CHARS: usize = 80;
+
+/// Bytes of one parsed value besides its text: the value itself and its share of a list or an object.
+const VALUE_BYTES: usize = 48;
 
 /// Maximum length of the displayed body of an unsuccessful reply, and of the part that is examined for it.
 const MAX_SHOWN_BODY_CHARS: usize = 200;
@@ -61,7 +62,7 @@ async fn outcome(request: &HttpRequest, response: Response<Incoming>, max_bytes:
     let (head, body) = response.into_parts();
     let content_type = header_text(&head.headers, header::CONTENT_TYPE);
     let (body, problem) = match read_body(request, &head.headers, body, max_bytes).await {
-        Ok(bytes) => match parse(content_type, bytes).await {
+        Ok(ReadBody { bytes, permit }) => match parse(request, content_type, bytes, permit).await {
             Ok(body) => (body, None),
             Err(bad) => {
                 let excerpt = excerpt(request, &bad.start);
@@ -105,7 +106,7 @@ fn success_outcome(status: StatusCode, headers: &HeaderMap, body: Value) -> Task
     TaskOutcome { meta: meta(headers), ..TaskOutcome::success(Value::map(output)) }
 }
 
-fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+pub(super) fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
@@ -119,13 +120,29 @@ fn headers_value(headers: &HeaderMap) -> Value {
     Value::map(map)
 }
 
-async fn parse(content_type: Option<String>, bytes: Vec<u8>) -> Result<Value, InvalidJson> {
+/// Parses a body. The memory of the value is reserved before; that of the body is returned afterwards.
+async fn parse(
+    request: &HttpRequest,
+    content_type: Option<String>,
+    bytes: Vec<u8>,
+    permit: Option<ReplyPermit>,
+) -> Result<Value, InvalidJson> {
+    request.memory.reserve_value(parsed_bytes(&bytes)).await;
     if bytes.len() <= PARSE_INLINE_BYTES {
         return parse_body(content_type.as_deref(), bytes);
     }
-    let parsing = tokio::task::spawn_blocking(move || parse_body(content_type.as_deref(), bytes));
+    let parsing = tokio::task::spawn_blocking(move || {
+        let _body = permit;
+        parse_body(content_type.as_deref(), bytes)
+    });
     // The task is dropped only when the runtime shuts down.
     parsing.await.unwrap_or(Ok(Value::Null))
+}
+
+/// Estimates the memory of the value in a body from above: its bytes, and a value for each separator of JSON.
+fn parsed_bytes(bytes: &[u8]) -> usize {
+    let values = bytes.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count();
+    bytes.len().saturating_add(values.saturating_mul(VALUE_BYTES))
 }
 
 fn excerpt(request: &HttpRequest, start: &str) -> String {
@@ -157,95 +174,6 @@ fn body_excerpt(request: &HttpRequest, body: &Value) -> String {
         shown.push('…');
     }
     shown
-}
-
-pub(super) async fn read_body(
-    request: &HttpRequest,
-    headers: &HeaderMap,
-    mut body: Incoming,
-    max: usize,
-) -> Result<Vec<u8>, ErrorInfo> {
-    let mut sink = BodySink::new(header_text(headers, header::CONTENT_ENCODING).as_deref(), max);
-    if matches!(sink, BodySink::Plain(_)) && body.size_hint().lower() > max as u64 {
-        return Err(failure::too_large(request, max));
-    }
-    let refused = |error: io::Error| match error.kind() {
-        io::ErrorKind::FileTooLarge => failure::too_large(request, max),
-        _ => failure::bad_encoding(request, &error.to_string()),
-    };
-    let (mut is_empty, mut wire_bytes) = (true, 0usize);
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| failure::connection(&request.method, &request.uri, &error))?;
-        if let Some(bytes) = frame.data_ref().filter(|bytes| !bytes.is_empty()) {
-            is_empty = false;
-            // An endless stream of compressed bytes may decompress to nothing, so the received bytes are limited too.
-            wire_bytes = wire_bytes.saturating_add(bytes.len());
-            if wire_bytes > max {
-                return Err(failure::too_large(request, max));
-            }
-            sink.write(bytes).map_err(refused)?;
-        }
-    }
-    // Without a body (HEAD, 304) there is nothing to decompress.
-    if is_empty { Ok(Vec::new()) } else { sink.finish().map_err(refused) }
-}
-
-/// The decoder of a body.
-enum BodySink {
-    Plain(BoundedBuffer),
-    Gzip(Box<MultiGzDecoder<BoundedBuffer>>),
-    Zlib(Box<ZlibDecoder<BoundedBuffer>>),
-    Unknown(String),
-}
-
-impl BodySink {
-    fn new(encoding: Option<&str>, max: usize) -> BodySink {
-        let room = BoundedBuffer { bytes: Vec::new(), max };
-        match encoding.unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-            "" | "identity" => BodySink::Plain(room),
-            "gzip" | "x-gzip" => BodySink::Gzip(Box::new(MultiGzDecoder::new(room))),
-            "deflate" => BodySink::Zlib(Box::new(ZlibDecoder::new(room))),
-            other => BodySink::Unknown(other.chars().take(40).collect()),
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            BodySink::Plain(room) => room.write_all(bytes),
-            BodySink::Gzip(decoder) => decoder.write_all(bytes),
-            BodySink::Zlib(decoder) => decoder.write_all(bytes),
-            BodySink::Unknown(name) => Err(io::Error::other(format!("its encoding is `{name}`"))),
-        }
-    }
-
-    fn finish(self) -> io::Result<Vec<u8>> {
-        match self {
-            BodySink::Plain(room) => Ok(room.bytes),
-            BodySink::Gzip(decoder) => Ok(decoder.finish()?.bytes),
-            BodySink::Zlib(decoder) => Ok(decoder.finish()?.bytes),
-            BodySink::Unknown(_) => Ok(Vec::new()),
-        }
-    }
-}
-
-/// A buffer that rejects bytes beyond its limit.
-struct BoundedBuffer {
-    bytes: Vec<u8>,
-    max: usize,
-}
-
-impl Write for BoundedBuffer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() > self.max - self.bytes.len() {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Returns the delay requested by the server, for the retry policy.

@@ -7,7 +7,7 @@ use http_body_util::Full;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use windlass_core::ErrorInfo;
-use windlass_runtime::ToolCall;
+use windlass_runtime::{ReplyMemory, ToolCall};
 use windlass_value::{Duration, Map, Value, to_json};
 
 use super::body;
@@ -54,6 +54,8 @@ pub(super) struct HttpRequest {
     pub(super) page_address: Option<String>,
     /// Redacts every secret of this request that a server repeats.
     pub(super) redaction: Redactor,
+    /// The memory of the reply.
+    pub(super) memory: ReplyMemory,
 }
 
 /// A request whose address comes from the settings, not from a definition.
@@ -104,6 +106,7 @@ impl HttpRequest {
             mode: ConnectionMode::default(),
             configured_headers: Vec::new(),
             redaction,
+            memory: call.memory.clone(),
         })
     }
 
@@ -140,6 +143,7 @@ impl HttpRequest {
             configured_headers: configured,
             page_address: None,
             redaction: from.redaction.clone(),
+            memory: call.memory.clone(),
         })
     }
 
@@ -169,6 +173,7 @@ impl HttpRequest {
             configured_headers: Vec::new(),
             page_address: None,
             redaction,
+            memory: ReplyMemory::default(),
         })
     }
 

@@ -9,6 +9,7 @@ use hyper::header::{self, HeaderName};
 use windlass_core::ErrorInfo;
 use windlass_runtime::ToolCall;
 
+use super::read::read_body;
 use super::request::{ConfiguredRequest, HttpRequest};
 use super::{HttpTool, failure, reply};
 
@@ -86,7 +87,7 @@ impl StreamedReply {
     /// Reads and decodes the rest of the body.
     pub async fn read_to_end(self) -> Result<Vec<u8>, ErrorInfo> {
         let (head, body) = self.response.into_parts();
-        reply::read_body(&self.request, &head.headers, body, self.max_bytes).await
+        Ok(read_body(&self.request, &head.headers, body, self.max_bytes).await?.bytes)
     }
 
     fn connection_error(&self, error: &hyper::Error) -> ErrorInfo {

@@ -2,7 +2,7 @@
 //!
 //! | state | enter | result of the child run | close |
 //! |---|---|---|---|
-//! | new | called; failed if its name or input cannot be evaluated | – | ended |
+//! | new | called; failed if its name or input cannot be evaluated, or the run may start no more child runs | – | ended |
 //! | called | – | ended, as the child run has | ended, and the child run is cancelled |
 //! | ended | ignored | rejected, and an event reports it | ignored |
 //!
@@ -18,6 +18,9 @@ use crate::{Command, EffectKey, ErrorInfo};
 
 impl Reducer<'_> {
     pub(in crate::reduce) fn enter_call(&mut self, id: FrameId, call: &ChildRunCall) -> Result<(), ItemStop> {
+        if let Some(error) = self.child_run_refusal(self.state.next_call) {
+            return Err(error.into());
+        }
         let scope = self.frame(id)?.scope;
         let definition = match self.eval(call.definition, scope)? {
             Value::Str(name) => name,
@@ -38,6 +41,18 @@ impl Reducer<'_> {
         self.state.calls.insert(number, OpenCall { frame: id, definition, input, key });
         self.request_child(number)?;
         Ok(())
+    }
+
+    /// Returns the error for a call with this number, counted from 0, if the run may start no more child runs.
+    pub(super) fn child_run_refusal(&self, number: u64) -> Option<ErrorInfo> {
+        let max = self.program.limits.max_child_runs;
+        let error = || {
+            let message = format!("the run has started {max} child runs, the limit `max_child_runs`");
+            let hint =
+                "check for a call that is repeated without end, or raise `limits.max_child_runs` in windlass.toml";
+            ErrorInfo::new("ChildRuns", "limit", message).hint(hint)
+        };
+        (number >= max).then(error)
     }
 
     /// Requests the child run. A repeated request is harmless: the child's id is derived from its key.

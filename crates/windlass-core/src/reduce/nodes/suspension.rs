@@ -56,7 +56,10 @@ impl Reducer<'_> {
             SuspendedOn::Child { definition, input } => {
                 let call = self.open_child_call(id, definition.clone(), input.clone())?;
                 self.set_pending_wait(id, PendingWait::Child { call }, None)?;
-                self.request_child(call)?;
+                match self.child_run_refusal(call) {
+                    Some(error) => self.resolve_wait(id, Value::Null, Some(error))?,
+                    None => self.request_child(call)?,
+                }
             }
         }
         Ok(())
