@@ -64,6 +64,7 @@ fn a_store_without_write_permission_can_be_looked_at() {
     place.windlass(&["run", COUNTING, "--virtual-time", "--id", "counted"]).exits(0);
     assert_readable(&place, "counted");
     look(&place, &["iterations", "counted"]).exits(0).has("12");
+    look(&place, &["restart", "counted", "--from", "count"]).has("can only be read").has("owner of the store");
     look(&place, &["run", COUNTING, "--virtual-time", "--id", "other"]).has("ermission denied");
     set_writable(&place, true);
 
