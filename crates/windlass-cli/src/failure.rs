@@ -300,7 +300,8 @@ impl From<RuntimeError> for CliFailure {
             | RuntimeError::Fenced
             | RuntimeError::JournalConflict(_)
             | RuntimeError::CancelledBeforeStart(_)
-            | RuntimeError::CallDepth { .. } => CliFailure::new(CliExit::Failed, message),
+            | RuntimeError::CallDepth { .. }
+            | RuntimeError::TreeFull { .. } => CliFailure::new(CliExit::Failed, message),
         };
         failure.code(code)
     }
