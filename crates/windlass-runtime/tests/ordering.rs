@@ -98,7 +98,7 @@ async fn signals_of_one_sender_are_received_in_order() {
     }
 }
 
-/// Ticks and events of a run are numbered without gaps and in one order, whoever reads them and after a restart.
+/// Ticks and events of a run are numbered without gaps and in one order, also after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_in_a_run_has_one_order() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
