@@ -37,13 +37,13 @@ pub(crate) fn timers() -> Vec<String> {
     let given = std::env::var("WINDLASS_BENCH_TIMERS").ok().and_then(|text| text.parse().ok());
     let count: usize = given.unwrap_or(TIMERS);
     let folder = BenchFolder::new("overdue");
-    runtime().block_on(leave_waiting(&folder, count));
+    runtime().block_on(prepare_timers(&folder, count));
     let (took, commits) = runtime().block_on(wake(&folder, count));
     let rate = count as f64 / took.as_secs_f64();
     vec![format!("{count} timers in {:.1} s: {rate:.0}/s, {commits} commits", took.as_secs_f64())]
 }
 
-async fn leave_waiting(folder: &BenchFolder, count: usize) {
+async fn prepare_timers(folder: &BenchFolder, count: usize) {
     let evicting = EngineOptions { evict_after: Duration::ZERO, ..options() };
     // The commits of the preparation need not survive a power failure.
     let first = engine(sqlite(folder.path(), SyncMode::Off), evicting);

@@ -11,6 +11,7 @@ mod clean;
 mod client;
 mod config;
 mod credentials;
+mod damage;
 mod dev;
 mod documents;
 mod error_examples;

@@ -211,10 +211,10 @@ async fn a_delay_that_was_due_while_no_process_ran_ends_at_once() {
 }
 
 /// Thousands of timers became due while no process ran. They are woken batch after batch, without a pause in between:
-/// the engine would look at the store only once an hour otherwise. Their claims and ticks share commits.
+/// the engine would look at the store only once a second otherwise. Their claims share commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overdue_timers_fire_without_pauses_and_share_commits() {
-    const RUNS: usize = 3_000;
+    const RUNS: usize = 2_000;
     let (store, world, clocks) = (Arc::new(MemoryStore::new()), World::new(), TestClocks::at(*NOON));
     let first = on(&clocks, &store, EngineOptions { evict_after: Duration::ZERO, ..options(&world) });
     for number in 0..RUNS {
@@ -231,5 +231,6 @@ async fn overdue_timers_fire_without_pauses_and_share_commits() {
     let ended: u64 = engine.stats().definitions.values().flat_map(|runs| runs.ended.values()).sum();
     assert_eq!(ended, RUNS as u64);
     let syncs = store.syncs() - before;
-    assert!(syncs < RUNS as u64 / 4, "{syncs} commits for {RUNS} runs");
+    // The last tick of a run is one commit at most, and the claims of a whole batch are one.
+    assert!(syncs < RUNS as u64 + 50, "{syncs} commits for {RUNS} runs");
 }

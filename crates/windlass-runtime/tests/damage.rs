@@ -100,6 +100,7 @@ fn parents_that_form_a_circle_have_descendants_and_do_not_hang() {
         created_at: Timestamp(1),
         parent: Some(parent.into()),
         cancel_request_id: None,
+        max_tree_runs: u64::MAX,
         options: Vec::new(),
         labels: Default::default(),
     };

@@ -24,15 +24,12 @@ mod servable;
 
 pub use file_sources::{FileConflict, FileSources};
 pub use records::parse_hash;
-use records::{to_json_bytes, unreadable, version_key};
+use records::{each_record, to_json_bytes, unreadable, version_key};
 use servable::check_servable;
 
 pub(crate) const DEFINITION: &str = "definition";
 pub(crate) const VERSION: &str = "version";
 pub const PLAN: &str = "plan";
-
-/// Records read per page.
-const RECORD_PAGE_SIZE: u32 = 500;
 
 /// Number of attempts of a registration that conflicts with concurrent changes.
 const MAX_TRIES: usize = 20;
@@ -532,20 +529,6 @@ impl DefinitionCatalog for CompilerView<'_> {
 
     fn names(&self) -> Vec<String> {
         self.definitions.names()
-    }
-}
-
-fn each_record(
-    store: &dyn Store,
-    kind: &str,
-    mut visit: impl FnMut(RecordRow) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    let mut after = String::new();
-    loop {
-        let page = store.records(kind, &after, RECORD_PAGE_SIZE)?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = last.key.clone();
-        page.into_iter().try_for_each(&mut visit)?;
     }
 }
 

@@ -106,7 +106,7 @@ fn check_from(transaction: &Transaction<'_>, run: Option<&str>) -> SqliteResult<
         "SELECT number, parent, status, run, root, open, marks, checksum
          FROM runs LEFT JOIN run_trees ON run = number WHERE id = ?1",
     )?;
-    let (mut above, mut root) = (run.map(str::to_owned), None);
+    let (mut above, mut root, mut below) = (run.map(str::to_owned), None, i64::MAX);
     while let Some(id) = above {
         let found = select.query_row([&id], |row| {
             let has_place = row.get::<_, Option<i64>>(3)?.is_some();
@@ -117,7 +117,9 @@ fn check_from(transaction: &Transaction<'_>, run: Option<&str>) -> SqliteResult<
             Ok((row.get::<_, Option<String>>(1)?, row.get::<_, String>(2)?, place))
         });
         let Some((parent, status, place)) = found.optional()? else { break };
-        let Some(place) = place else { return Ok(TreeCheck::Damaged) };
+        // A parent is older: rows that say otherwise form no tree, and a walk over them may not end.
+        let Some(place) = place.filter(|place| place.run < below) else { return Ok(TreeCheck::Damaged) };
+        below = place.run;
         let ended = RunStatus::parse(&status).is_some_and(RunStatus::is_final);
         let replied = place.marks & REPLIED != 0;
         if ended || place.marks & CANCELLED != 0 || (place.marks & CANCELLED_BY_CALLER != 0 && !replied) {

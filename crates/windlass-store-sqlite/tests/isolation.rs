@@ -23,7 +23,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ("a definition that is no text", "UPDATE runs SET definition = CAST(x'ff' AS TEXT) WHERE id = 'ill'"),
     ("an id that is no text", "UPDATE runs SET id = CAST(x'ff' AS TEXT) WHERE id = 'ill'"),
     ("a result without its checksum", "UPDATE runs SET result = x'01' WHERE id = 'ill'"),
-    ("another owner", "UPDATE runs SET owner = 'nobody' WHERE id = 'ill'"),
+    ("another owner", "UPDATE runs SET owner = 'another' WHERE id = 'ill'"),
     ("a timer that is not due", "UPDATE runs SET timer = 8 WHERE id = 'ill'"),
     ("another parent", "UPDATE runs SET parent = 'new' WHERE id = 'ill'"),
 ];

@@ -25,8 +25,8 @@ pub struct ReplayAdapter {
     /// The number of ticks that were reduced, and the number that was handed to the loop.
     reduced: usize,
     handed: usize,
-    /// The tick whose step of the clock was taken.
-    step_taken: Option<usize>,
+    /// The tick whose step of the clock the loop has.
+    last_step: Option<usize>,
     /// Values that came from outside the run.
     store: Option<Arc<dyn StoreRead>>,
     /// Values that the replay has created.
@@ -42,7 +42,7 @@ impl ReplayAdapter {
             entries,
             reduced: 0,
             handed: 0,
-            step_taken: None,
+            last_step: None,
             store,
             blobs: BTreeMap::new(),
             observer,
@@ -97,8 +97,8 @@ impl TimeSource for ReplayAdapter {
     }
 
     fn take_clock_step(&mut self) -> i64 {
-        let is_taken = self.step_taken.replace(self.reduced) == Some(self.reduced);
-        self.current().filter(|_| !is_taken).map_or(0, |tick| tick.clock_step)
+        let is_known = self.last_step.replace(self.reduced) == Some(self.reduced);
+        self.current().filter(|_| !is_known).map_or(0, |tick| tick.clock_step)
     }
 
     fn clock_offset(&mut self) -> i64 {

@@ -14,6 +14,7 @@ mod reload;
 mod requests;
 mod residency;
 mod residents;
+mod run_options;
 mod run_tree;
 mod snapshots;
 mod starts;
@@ -47,6 +48,7 @@ pub use recover::RecoveryProgress;
 use reload::ReloadGuard;
 pub use requests::{RequestOutcome, RunRequest, request};
 pub(crate) use residency::Residency;
+pub use run_options::RunOptions;
 pub use run_tree::open_descendants;
 pub(crate) use starts::StartOrigin;
 pub use starts::{RunStartOptions, input_hash};
@@ -255,35 +257,6 @@ pub(crate) enum RunEnd {
     Failed(RuntimeError),
     /// The engine was closed; the run can be resumed.
     Detached,
-}
-
-/// The options under which a run was started, for resuming it.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct RunOptions {
-    /// The run has a virtual clock.
-    pub virtual_time: bool,
-    /// The hash of the input, to recognize a repeated start.
-    pub input: BlobHash,
-    /// For a child run: the id of its parent run, and the number of the call in it.
-    pub parent: Option<(Arc<str>, u64)>,
-    /// The number of calls that this run is nested in.
-    pub depth: u64,
-    /// The hash of the complete input of the delivery that this run is part of.
-    pub delivery: Option<BlobHash>,
-    /// The root run of the call tree, if it is another run.
-    pub trace: Option<Arc<str>>,
-    /// The run is in-memory only and cannot be resumed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub in_memory: bool,
-    /// The run that this run was forked from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<RestartOrigin>,
-    /// The id of the run tree: shared with the runs that this run was forked from or called by, and with no other run,
-    /// whatever their ids.
-    pub run_tree: Arc<str>,
-    /// The mock file that answered in place of tools when the run was started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mock_file: Option<Arc<str>>,
 }
 
 impl RuntimeEngine {

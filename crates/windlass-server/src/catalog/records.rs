@@ -1,7 +1,7 @@
 //! Keys and bodies of the records that hold definitions and versions.
 
 use serde::Serialize;
-use windlass_store::{RecordRow, StoreError, StoreErrorKind};
+use windlass_store::{RecordRow, Store, StoreError, StoreErrorKind};
 use windlass_value::BlobHash;
 
 pub(super) fn unreadable(record: &RecordRow, why: &str) -> StoreError {
@@ -28,4 +28,22 @@ pub fn parse_hash(text: &str) -> Option<BlobHash> {
         *byte = u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()?;
     }
     Some(BlobHash(bytes))
+}
+
+/// Records read per page.
+const RECORD_PAGE_SIZE: u32 = 500;
+
+/// Visits the intact records of one kind.
+pub(super) fn each_record(
+    store: &dyn Store,
+    kind: &str,
+    mut visit: impl FnMut(RecordRow) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut after = String::new();
+    loop {
+        let page = store.records(kind, &after, RECORD_PAGE_SIZE)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.key.clone();
+        page.into_iter().try_for_each(&mut visit)?;
+    }
 }

@@ -40,7 +40,9 @@ impl DiskImage {
                 return true;
             }
             let parent = run.row.parent.as_ref().filter(|_| !marks.replied);
-            above = parent.and_then(|parent| self.run(parent));
+            // A parent is older: rows that say otherwise form no tree, and a walk over them may not end.
+            let older = |parent: &&StoredRunImage| parent.row.number < run.row.number;
+            above = parent.and_then(|parent| self.run(parent)).filter(older);
         }
         false
     }
