@@ -212,7 +212,7 @@ fn write(writer: RunWriter<'_>, run: StoredRun, batch: &RunBatch) -> SqliteResul
         writer.waits(waits)?;
     }
     if !writer.is_new {
-        writer.change(run, &batch)?;
+        writer.change(run, batch)?;
     }
     if batch.status.as_ref().is_some_and(is_end) {
         writer.end(&batch.run)?;
