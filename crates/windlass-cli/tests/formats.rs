@@ -167,16 +167,16 @@ fn a_store_of_a_newer_program_is_rejected_and_unchanged() {
     let version = |version: u32| {
         open_database(&place).pragma_update(None, "user_version", version).expect("stamped");
     };
-    version(4);
+    version(5);
     let before = stored_rows(&place);
     for words in
         [&["list"][..], &["status", "r"], &["run", "flow.json"], &["doctor"], &["serve", "--bind", "127.0.0.1:0"]]
     {
         let done = place.windlass(words);
         assert_ne!(done.code, Some(0), "{words:?}");
-        done.has("needs a newer version of windlass: the store ").has("was written with store format 4").has(HINT);
+        done.has("needs a newer version of windlass: the store ").has("was written with store format 5").has(HINT);
     }
     assert_eq!(stored_rows(&place), before);
-    version(3);
+    version(4);
     place.windlass(&["status", "r"]).exits(0).has("succeeded");
 }

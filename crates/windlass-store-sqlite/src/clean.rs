@@ -19,6 +19,7 @@ use crate::error::SqliteResult;
 use crate::rows::check;
 use crate::schema::unfinished;
 use crate::seal::seal;
+use crate::stored_run::StoredRun;
 use crate::transaction::WriteTransaction;
 
 /// Maximum number of rows, and approximate maximum number of bytes, that one call of `sweep` frees.
@@ -179,6 +180,13 @@ fn remove(
     let mut select = transaction.prepare_cached(MEMBERS)?;
     let tree = select.query_map([root], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let tree = tree.collect::<rusqlite::Result<Vec<(i64, String)>>>()?;
+    for (_, id) in &tree {
+        // The conditions above were evaluated by SQL, which verifies nothing: a damaged run stays.
+        match StoredRun::find(transaction, id) {
+            Err(error) if error.is_damaged_row() => return Ok(TreeRemoval::default()),
+            found => drop(found?),
+        }
+    }
     let mut removed = TreeRemoval::default();
     // Descendants first, the root last: the remaining descendants are found through the root.
     for (number, id) in tree.iter().rev() {

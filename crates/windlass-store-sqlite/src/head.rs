@@ -1,7 +1,7 @@
 //! The head record: which commit was the last, in a file apart from the database and its log.
 //!
 //! The file has two slots in different sectors, which are written in turn: an interrupted write damages at most the
-//! older one. A record names only commits that are on the disk already, so it needs no sync of its own.
+//! older one, because a disk writes a sector completely or not at all. A record names only commits that are on the disk already, so it needs no sync of its own.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -118,11 +118,6 @@ impl HeadFile {
     pub(crate) fn lock(&self) -> Result<HeadLock<'_>, StoreError> {
         self.file.lock().map_err(|error| from_io(&error, "lock", &self.path))?;
         Ok(HeadLock(self))
-    }
-
-    /// Syncs the file.
-    pub(crate) fn sync(&self) -> Result<(), StoreError> {
-        self.file.sync_data().map_err(|error| from_io(&error, "sync", &self.path))
     }
 }
 

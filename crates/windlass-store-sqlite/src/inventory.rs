@@ -98,6 +98,10 @@ impl Inventory {
             return Some(Mismatch::LogDoesNotFit);
         }
         let Some(head) = self.head else {
+            if last.sequence == 0 {
+                // A creation that was interrupted before its last sync: nothing was ever committed.
+                return None;
+            }
             let exists = self.file.with_file_name(crate::head::HEAD_FILE).exists();
             return Some(if exists { Mismatch::DamagedHead } else { Mismatch::NoHead });
         };
@@ -125,7 +129,8 @@ impl Inventory {
     pub(crate) fn may_be_copy(&self) -> bool {
         match (self.head, self.last()) {
             (Some(head), Some(last)) if head.is_closed => last.sequence != head.sequence,
-            (Some(head), _) => Some(head.database) != self.identity,
+            // The number of the device may change with a restart of the machine; that of the file does not.
+            (Some(head), _) => self.identity.is_none_or(|(_, file)| file != head.database.1),
             (None, _) => true,
         }
     }
@@ -154,10 +159,10 @@ impl Mismatch {
         let message = match self {
             Mismatch::NoHead => format!(
                 "{file} has no head record (windlass.head): it was copied without it, or the record was removed. \
-                 Whether commits are missing cannot be told."
+                 It is unknown whether commits are missing."
             ),
             Mismatch::DamagedHead => format!(
-                "The head record of {file} (windlass.head) is damaged. Whether commits are missing cannot be told."
+                "The head record of {file} (windlass.head) is damaged. It is unknown whether commits are missing."
             ),
             Mismatch::DamagedChain => {
                 format!("{file} is damaged: its page that names the last commit (table chain) cannot be read.")

@@ -110,11 +110,16 @@ impl SqliteStore {
             open::checkpoint(&connection, &file)?;
         }
         let opened = OpenedFiles::new(&file)?;
+        let record = HeadRecord::of_link(&open::last_link(&connection, &file)?, opened.database);
         if let Some(gate) = gate.filter(|_| is_alone) {
-            gate.advance(HeadRecord::of_link(&open::last_link(&connection, &file)?, opened.database))?;
+            gate.advance(record)?;
         }
+        let head = match head {
+            Some(head) => head,
+            None if is_alone => open::create_head(directory, record)?,
+            None => return Err(Mismatch::no_head(&file)),
+        };
         users.share()?;
-        let Some(head) = head else { return Err(Mismatch::no_head(&file)) };
         Ok(SqliteStore {
             opened,
             users,
@@ -352,6 +357,7 @@ mod tests {
             assert_eq!(error.kind, StoreErrorKind::Stopped);
             assert!(error.message.contains("the disk has failed"), "it names the first error: {error}");
         }
+        assert_eq!(store.check().expect_err("the server ends").kind, StoreErrorKind::Io);
         std::fs::remove_dir_all(directory).expect("removed");
     }
 }

@@ -100,6 +100,13 @@ pub(crate) fn check_copy(connection: &Connection, file: &Path) -> Result<(), Sto
     Err(refused(message, file))
 }
 
+/// Creates the head record of a store whose creation was interrupted.
+pub(crate) fn create_head(directory: &Path, record: HeadRecord) -> Result<HeadFile, StoreError> {
+    let head = HeadFile::create(directory, record)?;
+    sync_directory(directory)?;
+    Ok(head)
+}
+
 /// Reads the link of the newest commit.
 pub(crate) fn last_link(connection: &Connection, file: &Path) -> Result<ChainLink, StoreError> {
     newest_link(connection, file).map_err(|error| error.into_error(file))

@@ -100,7 +100,7 @@ pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> SqliteResult<RunRow> {
     })
 }
 
-/// Returns the number of ticks. The damage of the newest row is reported to whoever reads the journal, so that the run
+/// Returns the number of ticks. The damage of the newest row is reported to the reader of the journal, so that the run
 /// is listed and can be quarantined.
 pub(crate) fn ticks_as_read(ticks: i64) -> u64 {
     u64::try_from(ticks).unwrap_or_else(|_| (-1 - ticks).unsigned_abs())

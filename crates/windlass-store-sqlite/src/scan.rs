@@ -76,7 +76,7 @@ impl StoreScan for SqliteStore {
     }
 
     fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        // Only the index is read: whoever acts on the time reads the row.
+        // Only the index is read: the caller that acts on the time reads the row.
         let sql = "SELECT timer FROM runs WHERE timer IS NOT NULL ORDER BY timer LIMIT 1";
         Ok(self.all(sql, [], |row, _| Ok(Timestamp(row.get(0)?)))?.pop())
     }

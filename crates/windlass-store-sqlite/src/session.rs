@@ -108,7 +108,7 @@ impl HeadKeeper {
         }
     }
 
-    /// Ends the thread. What was noted is left to whoever closes the store.
+    /// Ends the thread. What was noted is written when the store is closed.
     pub(crate) fn end(&self) {
         self.shared.lock().has_ended = true;
         self.shared.changed.notify_one();
@@ -124,14 +124,10 @@ impl KeeperState {
     }
 
     fn run(&self) {
-        let mut is_first = true;
         while let Some(record) = self.next() {
-            // A record that cannot be written leaves the older one, which claims less.
-            let written = self.head.lock().and_then(|head| head.advance(record));
-            if is_first && written.is_ok() {
-                // From now on a power failure leaves a record that says that the store is open.
-                is_first = self.head.sync().is_err();
-            }
+            // A record that cannot be written leaves the older one, which claims less. Nothing is synced: after a power
+            // failure the record may be old, even that of a closed store, and the next start checks more.
+            let _ = self.head.lock().and_then(|head| head.advance(record));
         }
     }
 

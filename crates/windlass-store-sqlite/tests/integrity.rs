@@ -9,8 +9,9 @@ use std::path::Path;
 use common::crashed::CrashedStore;
 use common::{Scratch, copy_as_is, open};
 use windlass_store::conformance::batches::{creation, tick};
-use windlass_store::{StoreError, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite};
+use windlass_store::{StoreClean, StoreError, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite};
 use windlass_store_sqlite::{RepairReport, SqliteOptions, SqliteStore, repair};
+use windlass_value::Timestamp;
 
 const LOG: &str = "windlass.db-wal";
 const HEAD: &str = "windlass.head";
@@ -260,6 +261,24 @@ fn a_store_that_is_removed_or_replaced_while_it_is_open_accepts_nothing() {
         assert!(error.message.contains(if replaced { "replaced" } else { "removed" }), "{error}");
         assert_eq!(store.run("r").expect_err("stopped").kind, StoreErrorKind::Stopped);
     }
+}
+
+/// SQL evaluates conditions on columns that it does not verify.
+#[test]
+fn a_run_whose_status_is_damaged_is_named_and_never_removed() {
+    let scratch = Scratch::new();
+    let store = open(scratch.path());
+    store.append(vec![creation("well"), creation("r"), tick("r", 0, vec![1])]).expect("append");
+    let shell = rusqlite::Connection::open(store.file()).expect("any tool opens it");
+    shell.execute("UPDATE runs SET status = 'succeeded' WHERE id = 'r'", []).expect("changed");
+    let error = store.run("r").expect_err("damaged");
+    let row = error.damaged_row.expect("it says which row");
+    assert_eq!((row.table, row.key.as_deref()), ("runs", Some("r")));
+    assert_eq!(store.append(vec![tick("r", 1, vec![1])]).expect_err("damaged").kind, StoreErrorKind::Damaged);
+    assert_eq!(store.remove("r", Timestamp(i64::MAX)).expect("an answer").runs, 0);
+    assert_eq!(store.verify().expect("verify").len(), 1);
+    assert_eq!(store.scrub(100).expect("a search").findings, store.verify().expect("verify"));
+    assert!(store.run("well").is_ok_and(|run| run.is_some()), "the other one is well");
 }
 
 #[test]

@@ -90,9 +90,11 @@ impl CapturedProcess {
         prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit).expect("it is there");
     }
 
-    /// Stops the process with SIGTERM and returns its exit code and all output.
+    /// Stops the process with SIGTERM, unless it has ended, and returns its exit code and all output.
     pub(crate) fn stop(mut self) -> (Option<i32>, String, String) {
-        self.signal(Signal::TERM);
+        if !self.has_ended() {
+            self.signal(Signal::TERM);
+        }
         wait_until("it stops", || self.has_ended());
         let code = self.child.wait().expect("a status").code();
         self.readers.drain(..).for_each(|thread| thread.join().expect("read"));
