@@ -13,7 +13,7 @@ use windlass_value::BlobHash;
 use crate::error::SqliteResult;
 use crate::inbox::{cancel, consume, find_message, send};
 use crate::logs::append_lines;
-use crate::rows::{JOURNAL_HEAD_COLUMNS, SNAPSHOT_HEAD_COLUMNS, journal_head_row, labels_sum, snapshot_head};
+use crate::rows::{SNAPSHOT_HEAD_COLUMNS, journal_head, journal_head_row, labels_sum, snapshot_head};
 use crate::seal::{body_sum, seal};
 use crate::stored_run::{StoredRun, stored_run_columns};
 use crate::transaction::WriteTransaction;
@@ -84,8 +84,12 @@ fn check_batch<'b>(transaction: &WriteTransaction<'_>, batch: &'b RunBatch) -> S
 
 /// Returns the number of ticks in the journal of a run.
 fn head(transaction: &WriteTransaction<'_>, number: i64) -> SqliteResult<u64> {
-    let sql = format!("SELECT {JOURNAL_HEAD_COLUMNS} FROM journal WHERE run = ?1 ORDER BY first_tick DESC LIMIT 1");
-    let mut select = transaction.prepare_cached(&sql)?;
+    let sql = concat!(
+        "SELECT ",
+        journal_head!(),
+        ", checksum, position FROM journal WHERE run = ?1 ORDER BY first_tick DESC LIMIT 1"
+    );
+    let mut select = transaction.prepare_cached(sql)?;
     let newest =
         select.query_and_then([number], |row| journal_head_row(row, transaction.file()))?.next().transpose()?;
     Ok(newest.map_or(0, |newest| newest.row.first_tick + u64::from(newest.row.ticks)))

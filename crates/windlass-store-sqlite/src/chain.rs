@@ -84,16 +84,8 @@ impl ChainLink {
         let store = take(&mut rest)?;
         let mut number = || take(&mut rest).map(u64::from_le_bytes);
         let (sequence, synced, revision, content) = (number()?, number()?, number()?, number()?);
-        let link = ChainLink {
-            store,
-            sequence,
-            synced,
-            revision,
-            content,
-            previous: take(&mut rest)?,
-            hash: take(&mut rest)?,
-        };
-        (link.expected_hash() == link.hash).then_some(link)
+        let (previous, hash) = (take(&mut rest)?, take(&mut rest)?);
+        Some(ChainLink { store, sequence, synced, revision, content, previous, hash })
     }
 
     /// Finds the link in a page of the database; `None` if it is another page.
@@ -102,7 +94,8 @@ impl ChainLink {
     pub(crate) fn from_page(page: &[u8]) -> Option<ChainLink> {
         let is_leaf_with_one_row = page.first() == Some(&LEAF) && page.get(3..5) == Some(&[0, 1]);
         let at = page.len().checked_sub(LINK_BYTES)?;
-        is_leaf_with_one_row.then(|| ChainLink::decode(&page[at..])).flatten()
+        let link = is_leaf_with_one_row.then(|| ChainLink::decode(&page[at..])).flatten();
+        link.filter(|link| link.expected_hash() == link.hash)
     }
 }
 

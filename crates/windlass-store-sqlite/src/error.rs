@@ -116,7 +116,7 @@ fn is_write(error: &rusqlite::Error) -> bool {
 ///
 /// SQLite reports a write that the system refuses because of the file size in the same way as a failed disk. The
 /// size was the cause if the database or its log is at the limit: the last write before has filled it up.
-fn exceeded_size_limit(file: &Path) -> Option<u64> {
+pub(crate) fn exceeded_size_limit(file: &Path) -> Option<u64> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current?;
     let log = format!("{}-wal", file.display());
     let bytes = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());

@@ -98,10 +98,6 @@ impl Inventory {
             return Some(Mismatch::LogDoesNotFit);
         }
         let Some(head) = self.head else {
-            if last.sequence == 0 {
-                // A creation that was interrupted before its last sync: nothing was ever committed.
-                return None;
-            }
             let exists = self.file.with_file_name(crate::head::HEAD_FILE).exists();
             return Some(if exists { Mismatch::DamagedHead } else { Mismatch::NoHead });
         };

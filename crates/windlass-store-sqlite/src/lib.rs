@@ -119,16 +119,11 @@ impl SqliteStore {
             open::checkpoint(&connection, &file)?;
         }
         let opened = OpenedFiles::new(&file)?;
-        let record = HeadRecord::of_link(&open::last_link(&connection, &file)?, opened.database);
         if let Some(gate) = gate.filter(|_| is_alone) {
-            gate.advance(record)?;
+            gate.advance(HeadRecord::of_link(&open::last_link(&connection, &file)?, opened.database))?;
         }
-        let head = match head {
-            Some(head) => head,
-            None if is_alone => open::create_head(directory, record)?,
-            None => return Err(Mismatch::no_head(&file)),
-        };
         users.share()?;
+        let Some(head) = head else { return Err(Mismatch::no_head(&file)) };
         Ok(SqliteStore {
             opened,
             users,

@@ -100,13 +100,6 @@ pub(crate) fn check_copy(connection: &Connection, file: &Path) -> Result<(), Sto
     Err(refused(message, file))
 }
 
-/// Creates the head record of a store whose creation was interrupted.
-pub(crate) fn create_head(directory: &Path, record: HeadRecord) -> Result<HeadFile, StoreError> {
-    let head = HeadFile::create(directory, record)?;
-    sync_directory(directory)?;
-    Ok(head)
-}
-
 /// Reads the link of the newest commit.
 pub(crate) fn last_link(connection: &Connection, file: &Path) -> Result<ChainLink, StoreError> {
     newest_link(connection, file).map_err(|error| error.into_error(file))
@@ -304,9 +297,10 @@ fn create_store(directory: &Path, file: &Path, options: &SqliteOptions) -> Resul
         let made = File::open(&temporary).and_then(|made| made.sync_all());
         made.map_err(|error| from_io(&error, "sync", &temporary))?;
     }
-    // The head record comes first: a database without one is refused.
+    // The head record comes first, and is durable before the database has its name: a database without one is refused.
     let database = identity(&temporary)?.unwrap_or_default();
     HeadFile::create(directory, HeadRecord::of_link(&link, database))?;
+    sync_directory(directory)?;
     fs::rename(&temporary, file).map_err(|error| from_io(&error, "rename", &temporary))?;
     sync_directory(directory)
 }

@@ -25,6 +25,7 @@ use rustix::fs::FallocateFlags;
 use windlass_store::{SpaceLeft, StoreError, StoreErrorKind, StoreSpace};
 
 use crate::SqliteStore;
+use crate::error::exceeded_size_limit;
 
 /// The default size of the reserve: a quarter for runs that exist, the rest for control records.
 pub const DEFAULT_RESERVED_BYTES: u64 = 16 * 1024 * 1024;
@@ -191,10 +192,15 @@ impl SqliteStore {
     ) -> Result<T, StoreError> {
         loop {
             match write(self.reserve.left()) {
-                Err(error) if error.kind == StoreErrorKind::Full && self.reserve.release() => self.reuse_log(),
+                Err(error) if error.kind == StoreErrorKind::Full && self.release_for_write() => self.reuse_log(),
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Releases reserved space, unless the limit is that of a file: other space does not help then.
+    fn release_for_write(&self) -> bool {
+        exceeded_size_limit(&self.file).is_none() && self.reserve.release()
     }
 
     /// Copies the write-ahead log into the database with the space that has become free: the log's own space can be

@@ -180,6 +180,7 @@ fn move_into_place(manifest: &Manifest, folder: &Path, directory: &Path) -> Resu
     let mut head = HeadRecord::of_link(&link, identity(&restored)?.unwrap_or_default());
     head.is_closed = true;
     HeadFile::create(directory, head)?;
+    sync_directory(directory)?;
     for file in others.into_iter().chain(database) {
         fs::rename(folder.join(&file.name), directory.join(&file.name)).map_err(failed)?;
     }
