@@ -235,11 +235,11 @@ fn sync_directory(directory: &Path) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Truncates a torn line that a crash left at the end.
+/// Truncates what a crash left at the end: a torn line, and lines of which a power loss kept only parts.
 fn truncate_torn_line(file: &mut File) -> std::io::Result<u64> {
     let bytes = file.seek(SeekFrom::End(0))?;
-    let mut end = bytes;
     let mut chunk = vec![0u8; MAX_LINE_BYTES];
+    let mut end = written_bytes(file, &mut chunk)?;
     while end > 0 {
         let begin = end.saturating_sub(chunk.len() as u64);
         let part = &mut chunk[..(end - begin) as usize];
@@ -256,6 +256,21 @@ fn truncate_torn_line(file: &mut File) -> std::io::Result<u64> {
         file.sync_all()?;
     }
     Ok(bytes - end)
+}
+
+/// Returns the position of the first zero byte, or the length of the file. No line contains one: it is where a power loss
+/// kept the size of the file, or what follows, and not the content.
+fn written_bytes(file: &mut File, chunk: &mut [u8]) -> std::io::Result<u64> {
+    let mut at = 0;
+    file.seek(SeekFrom::Start(0))?;
+    loop {
+        let read = file.read(chunk)?;
+        match chunk[..read].iter().position(|byte| *byte == 0) {
+            Some(zero) => return Ok(at + zero as u64),
+            None if read == 0 => return Ok(at),
+            None => at += read as u64,
+        }
+    }
 }
 
 fn last_line(file: &mut File) -> std::io::Result<Option<Vec<u8>>> {

@@ -43,6 +43,10 @@ pub fn verify(directory: &Path, archived_until: Option<u64>) -> std::io::Result<
             if reader.read_until(b'\n', &mut line)? == 0 {
                 break;
             }
+            // What a power loss has left of lines that were not synced.
+            if index + 1 == files.len() && line.contains(&0) {
+                break;
+            }
             match line.strip_suffix(b"\n") {
                 Some(whole) => verifier.check_line(&name, whole),
                 None if index + 1 == files.len() => break,
