@@ -201,7 +201,7 @@ limits! {
     /// Runs in memory. A further run waits until one ends or is evicted; in-memory runs are not counted.
     max_resident_runs: usize = 10_000,
     /// Runs in memory that only wait. When there are more, the run that has waited longest is evicted.
-    max_idle_runs: usize = 500,
+    max_idle_runs: usize = 200,
     /// Bytes of a reply that a tool accepts, counted while it is decoded.
     max_tool_reply_bytes: usize = 16_777_216,
     /// Bytes of all replies in flight, over all runs; a further reply waits before it is read.
