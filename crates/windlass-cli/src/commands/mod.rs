@@ -25,6 +25,7 @@ mod register;
 mod replay;
 mod requests;
 mod resume;
+mod retries;
 mod run;
 pub(crate) mod schema;
 mod serve;

@@ -64,8 +64,10 @@ fn options(args: &args::ServeArgs, settings: &CliSettings) -> ServerOptions {
     let hosts = server.hosts.iter().chain(&args.host).cloned().collect();
     let drain = args.drain.map(Duration::from_secs).or(server.drain.map(|drain| drain.to_std()));
     let count = |given: Option<u32>, usual: usize| given.map_or(usual, |given| given as usize);
+    let mut bind = args.bind.or(server.bind).unwrap_or(usual.bind);
+    bind.set_port(args.port.unwrap_or(bind.port()));
     ServerOptions {
-        bind: args.bind.or(server.bind).unwrap_or(usual.bind),
+        bind,
         no_auth: args.no_auth,
         hosts,
         proxies: server.proxies.clone(),
