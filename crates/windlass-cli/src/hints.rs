@@ -2,7 +2,6 @@
 //! that the next command needs again.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use windlass_runtime::RunOptions;
 use windlass_store::{RunRow, RunStatus, Store};
@@ -49,6 +48,14 @@ pub(crate) fn command(global: &GlobalArgs, arguments: &str) -> String {
     format!("windlass {}{arguments}{}", target_options(global, verb), host_options(global, verb))
 }
 
+/// Formats a command that continues or repeats a run of this process. With mocks, a run of a definition that is also
+/// registered with a server needs `--trusted` again: a server would continue it with its own mocks, or with none.
+pub(crate) fn host_command(global: &GlobalArgs, arguments: &str, is_server_run: bool) -> String {
+    let options = &global.host_options;
+    let needs_trust = is_server_run && options.contains(" --static ") && !options.contains(" --trusted");
+    format!("{}{}", command(global, arguments), if needs_trust { " --trusted" } else { "" })
+}
+
 /// Completes the commands in a text: adds the options in use to each `windlass COMMAND` that has none.
 pub(crate) fn complete_commands(global: &GlobalArgs, text: &str) -> String {
     const PROGRAM: &str = "windlass ";
@@ -59,6 +66,7 @@ pub(crate) fn complete_commands(global: &GlobalArgs, text: &str) -> String {
         let end = part.find(['`', ';', '\n']).unwrap_or(part.len());
         let (arguments, rest) = part.split_at(end);
         let (target, host) = (target_options(global, &verb), host_options(global, &verb));
+        let host = if arguments.ends_with(host) { "" } else { host };
         completed.push_str(&format!("{PROGRAM}{target}{arguments}{host}{rest}"));
     }
     completed
@@ -148,14 +156,6 @@ pub(crate) fn mock_option(global: &GlobalArgs, file: Option<&str>) -> String {
     file.map(|file| format!(" --static {}", shell_quote(file))).unwrap_or_default()
 }
 
-/// Returns the mock file of a run that a terminal continues; a server has its own.
-pub(crate) fn mock_file(store: &dyn Store, row: &RunRow) -> Result<Option<Arc<str>>, CliFailure> {
-    match trust::is_server_run(store, row)? {
-        true => Ok(None),
-        false => Ok(RunOptions::from_row(row)?.mock_file),
-    }
-}
-
 pub(crate) fn shell_quote(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@%,~".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -200,6 +200,7 @@ mod tests {
                 "to repeat a part: windlass --store s restart r --from 'a b' --trusted",
             ),
             ("windlass --store s list", "windlass --store s list"),
+            ("`windlass retry r --trusted` is complete", "`windlass --store s retry r --trusted` is complete"),
             ("`windlass explain` lists them", "`windlass explain` lists them"),
             ("the version of windlass is old", "the version of windlass is old"),
         ] {

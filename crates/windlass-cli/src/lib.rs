@@ -36,6 +36,7 @@ mod init;
 mod inputs;
 mod kinds;
 mod log;
+mod mock_steps;
 mod mock_stubs;
 mod mocks;
 mod out;

@@ -1,5 +1,6 @@
 //! `--static FILE`: a mock file answers calls of steps before a tool is called.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -7,7 +8,7 @@ use windlass_agents::{AGENT_FILES, AGENT_MODEL, AGENT_TOOL};
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{RunOptions, Tool, ToolCall, ToolFuture, Tools};
 use windlass_store::RunRow;
-use windlass_syntax::{Severity, SourceText};
+use windlass_syntax::{Severity, SourceText, nearest};
 use windlass_testing::mock::{
     MockFile, MockFileFormat, MockService, MockableCall, MockedResult, StepAnswer, StepMocks,
 };
@@ -18,8 +19,9 @@ use crate::args::{GlobalArgs, MockingArgs};
 use crate::config::CliSettings;
 use crate::definition;
 use crate::failure::{CliExit, CliFailure};
-use crate::hints;
 use crate::out::{self, Paint};
+use crate::service::last_server_command;
+use crate::{hints, mock_steps, stores};
 
 /// The model's name if the mock file answers for it.
 const MOCKED_MODEL: &str = "mocked";
@@ -137,6 +139,11 @@ impl ActiveMocks {
         self.steps().file().step_names()
     }
 
+    /// Returns a warning about rules that name none of these steps.
+    pub(crate) fn unknown_steps_warning(&self, known: &BTreeSet<String>) -> Option<String> {
+        mock_steps::unknown_steps_warning(self.steps().file(), &self.path, known)
+    }
+
     /// Describes the file, for a note at the start.
     pub(crate) fn describe(&self) -> String {
         let steps = self.steps();
@@ -180,7 +187,7 @@ impl Tool for MockedTool {
         match steps.answer(&mockable_call(&call)) {
             Some(answer) => self.respond(call, answer),
             None if steps.is_strict() => {
-                let outcome = TaskOutcome::failure(unmatched(&call));
+                let outcome = TaskOutcome::failure(unmatched(&call, &self.mocks.path, &self.mocks.step_names()));
                 Box::pin(async move { outcome })
             }
             None => self.inner.call(call),
@@ -250,10 +257,35 @@ fn mockable_call(call: &ToolCall) -> MockableCall<'_> {
     }
 }
 
-fn unmatched(call: &ToolCall) -> ErrorInfo {
+/// The error of a call that no rule of a strict file matches. `named` are the steps that rules name.
+fn unmatched(call: &ToolCall, file: &str, named: &[String]) -> ErrorInfo {
     let MockableCall { path, tool, attempt, .. } = mockable_call(call);
     let message = format!("no rule of the mock file matches step `{path}`, tool `{tool}`, attempt {attempt}");
-    ErrorInfo::new("MockUnmatched", "input", message).hint("add a rule for it, or `otherwise: call` to call the tool")
+    let names = path.split('.').rev().map(|part| part.split('[').next().unwrap_or(part));
+    // The last name may be that of a task, and a rule may name the step.
+    let is_named = |name: &&str| named.iter().any(|step| step == name);
+    let mut unnamed = names.take(2).filter(|name| !is_named(name));
+    let near = unnamed.find_map(|name| nearest(name, named.iter().map(String::as_str)));
+    let near = near.map(|near| format!("; the nearest rule of {file} is for step `{near}`")).unwrap_or_default();
+    ErrorInfo::new("MockUnmatched", "input", message)
+        .hint(format!("add a rule for it, or `otherwise: call` to call the tool{near}"))
+}
+
+/// Decides about `--static` for a run that the server of this store continues, without being named. A server with mocks
+/// uses its own; any other would call real services.
+pub(crate) fn check_local_server(global: &GlobalArgs, args: &MockingArgs, command: &str) -> Result<(), CliFailure> {
+    let Some(file) = &args.static_file else { return Ok(()) };
+    let file = hints::shell_quote(&file.display().to_string());
+    if last_server_command(&stores::directory(global)).is_some_and(|server| server.is_mocked) {
+        let server = hints::server_command(global);
+        out::note(&format!("--static {file} is not used: the server on this store, `{server}`, has its own mocks"));
+        return Ok(());
+    }
+    let message = format!("--static {file} does not apply: the server on this store continues this run, without mocks");
+    Err(CliFailure::usage(message).hint(format!(
+        "`windlass {command} --trusted` runs it in this process with the mocks; without --static the server calls real \
+         services"
+    )))
 }
 
 /// Stands for a tool that this program does not have.

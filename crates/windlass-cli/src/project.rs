@@ -1,6 +1,6 @@
 //! A definition with its surroundings: the definitions it calls, and the files of a Logic Apps Standard project.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use crate::config::{CliSettings, ConfiguredTarget};
 use crate::definition;
 use crate::dialects::{file_context, registry};
 use crate::failure::{CliExit, CliFailure};
+use crate::mock_steps;
 use crate::out::{self, Paint};
 use crate::standard_project::{StandardProjectFiles, folder_of, is_standard};
 
@@ -75,6 +76,11 @@ impl Project {
                 })
             }
         }
+    }
+
+    /// Adds the names of the steps of all its definitions.
+    pub(crate) fn add_step_names(&self, names: &mut BTreeSet<String>) {
+        self.definitions.iter().for_each(|definition| mock_steps::add_step_names(&definition.plan, names));
     }
 
     /// Returns the plan of the requested definition.

@@ -10,7 +10,7 @@ use windlass_runtime::adapters::CHILD_FACT;
 use windlass_runtime::inspect::{
     LoopDetailsByStep, StoredEvents, defined_max_iterations, loop_details, source_span, with_run_hint,
 };
-use windlass_runtime::{FinalReport, StepReport, resolve};
+use windlass_runtime::{FinalReport, RunOptions, StepReport, resolve};
 use windlass_store::Store;
 use windlass_value::{Map, Value, to_json_pretty};
 
@@ -20,7 +20,7 @@ use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
 use crate::text;
 use crate::warnings;
-use crate::{hints, stores};
+use crate::{hints, stores, trust};
 
 /// An ended run with its report.
 pub(crate) struct EndedRun<'a> {
@@ -36,6 +36,8 @@ pub(crate) struct EndedRun<'a> {
     execution_id: Option<i64>,
     /// The mock file with which the run was started: a retry without it would call the services themselves.
     mock_file: Option<Arc<str>>,
+    /// Its definition is also registered with a server.
+    is_server_run: bool,
 }
 
 impl<'a> EndedRun<'a> {
@@ -58,8 +60,15 @@ impl<'a> EndedRun<'a> {
         let warnings = warnings::collect(plan, &report, || events.read(store))?;
         let row = store.run(run)?;
         let execution_id = row.as_ref().map(|row| row.execution_id);
-        let mock_file = row.map(|row| hints::mock_file(store, &row)).transpose()?.flatten();
-        Ok(EndedRun { execution_id, mock_file, ..EndedRun::from_parts(run, plan, report, facts, warnings) })
+        let is_server_run = row.as_ref().map(|row| trust::is_server_run(store, row)).transpose()?.unwrap_or_default();
+        let options = row.filter(|_| !is_server_run).map(|row| RunOptions::from_row(&row)).transpose()?;
+        let mock_file = options.and_then(|options| options.mock_file);
+        Ok(EndedRun {
+            execution_id,
+            mock_file,
+            is_server_run,
+            ..EndedRun::from_parts(run, plan, report, facts, warnings)
+        })
     }
 
     /// Creates the report of a run whose parts were read elsewhere.
@@ -70,7 +79,17 @@ impl<'a> EndedRun<'a> {
         facts: LoopDetailsByStep,
         warnings: Vec<String>,
     ) -> EndedRun<'a> {
-        EndedRun { run, plan, report, facts, warnings, ephemeral: false, execution_id: None, mock_file: None }
+        EndedRun {
+            run,
+            plan,
+            report,
+            facts,
+            warnings,
+            ephemeral: false,
+            execution_id: None,
+            mock_file: None,
+            is_server_run: false,
+        }
     }
 
     #[must_use]
@@ -183,12 +202,13 @@ impl<'a> EndedRun<'a> {
 
     fn retry_line(&self, global: &GlobalArgs) -> String {
         let mocks = hints::mock_option(global, self.mock_file.as_deref());
-        format!("  retry what failed: {}{mocks}", stores::command(global, &format!("retry {}", self.run)))
+        let retry = hints::host_command(global, &format!("retry {}", self.run), self.is_server_run);
+        format!("  retry what failed: {retry}{mocks}")
     }
 
     fn restart_line(&self, global: &GlobalArgs, path: &str) -> String {
         let from = stores::shell_quote(path);
-        let restart = stores::command(global, &format!("restart {} --from {from}", self.run));
+        let restart = hints::host_command(global, &format!("restart {} --from {from}", self.run), self.is_server_run);
         format!("  restart from there: {restart}{}", hints::mock_option(global, self.mock_file.as_deref()))
     }
 }

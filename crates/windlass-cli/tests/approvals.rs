@@ -113,9 +113,9 @@ fn waits_of_a_killed_server_need_no_repair() {
     events.line_with("approval.requested");
     events.line_with("approval.requested");
     drop(server);
-    place.windlass(&["doctor"]).exits(0).has("no problems: 1 open runs");
+    place.windlass(&["doctor"]).exits(0).has("no problems: 1 open run,");
     let _server = TestServer::start(&place, &[], &[]);
-    place.windlass(&["doctor"]).exits(0).has("no problems: 1 open runs");
+    place.windlass(&["doctor"]).exits(0).has("no problems: 1 open run,");
 }
 
 /// A missing answer is rejected unless the schema allows null.
@@ -168,4 +168,18 @@ workflow:
     let output = place.windlass(&["events", "g1", "--json"]);
     let begun = output.exits(0).out.lines().filter(|line| line.contains("step.started") && line.contains("\"deploy\""));
     assert_eq!(begun.count(), 1, "{}", output.out);
+}
+
+/// A run that stops at an approval names the command that answers it.
+#[test]
+fn a_run_names_the_command_that_approves() {
+    let place = TestDir::new();
+    place.write("flow.json", APPROVAL_FLOW.replace(r#"["a", "b"]"#, r#"["a"]"#));
+    let mut run = place.start(&["run", "flow.json", "--id", "a1"]);
+    run.line();
+    place.start(&["events", "a1", "--follow"]).line_with("workflow.idle");
+    place.windlass(&["approve", "a1", "--set", "approved=true"]).exits(0);
+    let ended = run.finish();
+    ended.exits(0).has("Each[0].Ask waits for approval: windlass approve a1 'Each[0].Ask'\n");
+    assert!(!ended.err.contains("windlass signal"), "{}", ended.err);
 }

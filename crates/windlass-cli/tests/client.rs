@@ -289,6 +289,11 @@ fn contexts_name_servers_and_their_tokens() {
     run(&["list"], None).exits(3).has("there is no store");
     run(&["context", "use", "prod"], None).exits(0);
     run(&["list"], None).exits(0).has("no runs");
+    // The health of a server needs no token.
+    for words in [&["health"][..], &["health", "--server", "broken"], &["health", "--ready", "--server", &url]] {
+        run(words, None).exits(0).has("\"status\"");
+    }
+    run(&["health", "--server", "prud"], None).exits(3).has("WND-3040").has("did you mean `prod`?");
     run(&["list", "--store", "elsewhere"], None).exits(3).has("there is no store in elsewhere");
     let listed = run(&["context", "list", "--json"], None).exits(0).json();
     let prod =
@@ -310,7 +315,7 @@ fn contexts_name_servers_and_their_tokens() {
     run(&["list", "--server", "ring"], None).exits(0).has("no runs");
     run(&["context", "remove", "ring"], None).exits(0);
     assert!(!world.away.path("ring.ring").exists());
-    run(&["context", "remove", "prod"], None).exits(0);
+    run(&["context", "remove", "prod"], None).exits(0).has("it was the current context: commands use the store");
     run(&["list"], None).exits(3).has("there is no store");
 }
 
@@ -322,7 +327,13 @@ fn problems_with_a_server_are_named() {
     world.away.write("wrong", "wl_wrong");
     with(&url, &[]).exits(3).has("WND-3001").has("requires a token").has("--token-file");
     with(&url, &["--token-file", "wrong"]).exits(3).has("WND-3001").has("rejects this token");
-    with(&url, &["--token-file", "missing"]).exits(3).has("WND-1528");
+    with(&url, &["--token-file", "missing"])
+        .exits(3)
+        .has("WND-1528")
+        .has("could not read the token in missing")
+        .has("the first start of `windlass serve` writes .windlass/token");
+    let tls = url.replace("http://", "https://");
+    with(&tls, &["--token-file", "token"]).exits(1).has("WND-1527").has(&format!("without TLS: try {url}"));
     with("http://127.0.0.1:9", &["--token-file", "token"]).exits(1).has("WND-1527").has("windlass serve");
     with("http://10.255.255.1", &["--token-file", "token"]).exits(3).has("unencrypted").has("--insecure");
     with("ftp://x.example", &[]).exits(3).has("must begin with http");
@@ -409,4 +420,24 @@ fn a_server_that_restarts_is_followed_on() {
     assert_eq!(numbers, (2..2 + numbers.len() as u64).collect::<Vec<_>>(), "each event once");
     assert_eq!(events.last().map(|event| &event["type"]), Some(&json!("workflow.finished")), "{}", done.out);
     drop(second.stop());
+}
+
+/// A run that a server resumes shows the iteration in which it is, with the limit of its loop.
+#[test]
+fn a_resume_at_a_server_shows_where_the_loop_is() {
+    let world = ClientFixture::new();
+    world.server.register("counting", &counting(90, "PT0.02S"));
+    let run = world.server.start_run("counting", &json!({}));
+    let ended = || world.server.get(&format!("/api/v1/runs/{run}"))["current"][0]["loop"]["ended"].as_u64();
+    wait_until("iterations have ended", || ended() >= Some(3));
+    world.remote(&["pause", &run]).exits(0);
+    let status = || world.server.get(&format!("/api/v1/runs/{run}"))["status"].clone();
+    wait_until("it is paused", || status() == "paused");
+    let at = world.remote(&["status", &run]).exits(0).out.clone();
+    let at = at.lines().find_map(|line| line.trim().strip_prefix("Iteration: ")).expect("a position").to_owned();
+    assert!(at.ends_with("/100"), "{at}");
+    let resumed = world.remote(&["resume", &run]);
+    let position = resumed.err.lines().find_map(|line| line.strip_prefix("count continues at ")).expect("a position");
+    let number = |position: &str| position.split('/').next().and_then(|number| number.parse::<u64>().ok());
+    assert!(position.ends_with("/100") && number(position) >= number(&at), "{position} after {at}");
 }

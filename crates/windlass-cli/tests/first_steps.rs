@@ -139,3 +139,45 @@ fn the_demo_takes_no_folder_that_is_in_use() {
     }
     assert!(!place.path("windlass-demo").exists());
 }
+
+/// Each command in the notes for coding agents works, and the exit codes are those of the program.
+#[test]
+fn the_commands_of_the_notes_for_agents_work() {
+    for (dialect, definition) in [("loom", "orders.json"), ("noetl", "pages.yaml"), ("zenflow", "review.yaml")] {
+        let place = TestDir::new();
+        place.windlass(&["init", "--dialect", dialect]).exits(0);
+        let notes = std::fs::read_to_string(place.path("AGENTS.md")).expect("the notes");
+        let commands: Vec<&str> = notes.split('`').filter(|part| part.starts_with("windlass ")).collect();
+        assert!(commands.len() >= 9, "{notes}");
+        for command in commands {
+            let words = command.replace("CODE", "WND-0001").replace('\n', " ");
+            let words: Vec<&str> = words.split_whitespace().skip(1).collect();
+            let done = place.windlass(&words);
+            assert_eq!(done.code, Some(0), "{dialect}: {command}: {}{}", done.out, done.err);
+        }
+        assert!(notes.contains("2 invalid definition or mock file, 3 invalid usage or input"), "{notes}");
+        place.windlass(&["run", definition, "--no-such-option"]).exits(3);
+        place.windlass(&["run", definition, "--input", "{", "--static", "mocks.yaml"]).exits(3);
+        place.write("wrong.yaml", "mocks: [{when: {stepp: x}, body: 1}]\n");
+        place.windlass(&["run", definition, "--static", "wrong.yaml"]).exits(2);
+        place.write(definition, "{}");
+        place.windlass(&["check", definition]).exits(2);
+    }
+}
+
+/// Without a port, the demo takes a free one if the usual one is in use.
+#[test]
+fn the_demo_finds_a_free_port() {
+    let place = TestDir::new();
+    // If this fails, another process has the port, which is the same.
+    let _held = std::net::TcpListener::bind(("127.0.0.1", 7117));
+    let mut demo = place.start(&["demo", "--json"]);
+    let described: Value = serde_json::from_str(&demo.line()).expect("JSON");
+    let url = described["url"].as_str().expect("an address");
+    assert!(!url.contains(":7117"), "{url}");
+    demo.signal(Signal::INT);
+    let ended = demo.finish();
+    ended.has("port 7117 is in use; the demo takes a free one").has("` continues the demo");
+    // The program of a test is not on the PATH: the closing line names it.
+    assert!(ended.err.contains(&format!("`{} demo ", env!("CARGO_BIN_EXE_windlass"))), "{}", ended.err);
+}

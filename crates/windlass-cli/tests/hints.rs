@@ -212,3 +212,30 @@ fn help_has_options_under_their_headings() {
         place.windlass(&[command, "--help"]).exits(0).has("its execution id");
     }
 }
+
+/// A file that `dev` has registered as well: the printed commands work beside it, and so does `--static` without more.
+#[test]
+fn a_run_beside_a_server_is_repeated_by_the_printed_command() {
+    let place = TestDir::new();
+    place.write("flow.json", fetching());
+    place.write("mocks.yaml", "mocks: [{when: {step: fetch}, status: 500, body: broken}]\n");
+    let mut dev = place.start(&["dev", "--port", "0", "--json", "--static", "mocks.yaml"]);
+    dev.line();
+    let failed = place.windlass(&["run", "flow.json", "--id", "r", "-q", "--static", "mocks.yaml"]);
+    let retry = command_after(failed.exits(1), "retry what failed: ");
+    assert_eq!(retry, ["retry", "r", "--static", "mocks.yaml", "--trusted"]);
+    for command in [retry, command_after(&failed, "restart from there: ")] {
+        type_it(&place, &command).exits(1).has("HTTP status 500").has("--static mocks.yaml --trusted");
+    }
+    let ignored = "--static mocks.yaml is not used: the server on this store, `windlass dev --static mocks.yaml`";
+    place.windlass(&["retry", "r", "--static", "mocks.yaml", "-q"]).exits(1).has(ignored).has("HTTP status 500");
+    place.windlass(&["restart", "r", "--from", "fetch", "--static", "mocks.yaml", "-q"]).exits(1).has(ignored);
+    dev.signal(Signal::INT);
+    dev.finish();
+    let mut serve = place.start(&["serve", "--port", "0", "--json"]);
+    serve.line();
+    let refused = place.windlass(&["retry", "r", "--static", "mocks.yaml", "-q"]);
+    let refused = refused.exits(3).has("the server on this store continues this run, without mocks");
+    refused.has("hint: `windlass retry r --trusted --static mocks.yaml` runs it in this process with the mocks");
+    place.windlass(&["retry", "r", "--trusted", "--static", "mocks.yaml", "-q"]).exits(1).has("HTTP status 500");
+}

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::support;
 
-use support::TestDir;
+use support::server::wait_until;
+use support::{TestDir, counting};
 
 /// Two steps, so that a crash after the first commit leaves work to do.
 const STEPS: &str = r#"{"actions": {
@@ -65,4 +66,31 @@ fn a_run_with_a_live_process_is_running() {
     running.signal(rustix::process::Signal::INT);
     running.finish();
     assert_eq!(listed(&place, &[]), [("r".to_owned(), "interrupted".to_owned())]);
+}
+
+/// A run that waits for a time and has no process does not continue: the commands say so, and what resumes it.
+#[test]
+fn a_waiting_run_without_a_process_is_no_secret() {
+    let place = TestDir::new();
+    place.write("flow.json", counting(3, "PT1H"));
+    let mut run = place.start(&["run", "flow.json", "--id", "w"]);
+    run.line();
+    place.start(&["events", "w", "--follow"]).line_with("loop.iteration.done");
+    wait_until("it waits", || listed(&place, &[]) == [("w".to_owned(), "waiting".to_owned())]);
+    assert!(!place.windlass(&["list"]).err.contains("no process"));
+    run.signal(rustix::process::Signal::INT);
+    run.finish();
+    let note = "no process runs w, which waits for a time; to resume it: windlass resume w";
+    place.windlass(&["list"]).exits(0).has("waiting").has(note);
+    place.windlass(&["doctor"]).exits(0).has("no problems: 1 open run,");
+    // Seven minutes after its time.
+    let due =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_micros() as i64;
+    let store = rusqlite::Connection::open(place.path(".windlass/windlass.db")).expect("the store");
+    store.execute("UPDATE runs SET timer = ?1", [due - 7 * 60 * 1_000_000]).expect("written");
+    drop(store);
+    place.windlass(&["list"]).exits(0).has("which waits for a time and is overdue by 7m");
+    let found = place.windlass(&["doctor"]);
+    found.exits(1).has("w: no process runs it, and its timer is overdue by 7m").has("hint: windlass resume w");
+    found.has("1 finding, 1 open run");
 }

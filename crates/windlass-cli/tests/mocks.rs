@@ -353,6 +353,7 @@ fn stubs_of_all_examples_succeed() {
             let done = place.windlass(&words);
             let mocks = std::fs::read_to_string(place.path("mocks.yaml")).expect("the stubs");
             assert_eq!(done.code, Some(0), "{file}: {}{}\n{mocks}", done.out, done.err);
+            assert!(!done.err.contains("name steps that do not exist"), "{file}: {}\n{mocks}", done.err);
             tried += 1;
         }
     }
@@ -461,4 +462,42 @@ fn the_schema_is_printed() {
     let schema = place.windlass(&["schema", "mocks"]).exits(0).json();
     assert_eq!(schema["required"], json!(["mocks"]));
     assert!(schema["$defs"]["condition"]["properties"]["iteration"].is_object());
+}
+
+/// A rule that names no step is reported, with the step that was probably meant.
+#[test]
+fn a_misspelt_step_of_a_rule_is_reported() {
+    let place = TestDir::new();
+    place.write("orders.json", loop_over_services());
+    place.write("mocks.yaml", "otherwise: fail\nmocks: [{when: {step: listt}, body: {orders: []}}]\n");
+    let (_, done) = run(&place, "orders.json", "mocks.yaml");
+    done.exits(1).has("warning: rules of mocks.yaml name steps that do not exist: `listt` (did you mean `list`?)");
+    done.has("no rule of the mock file matches step `list`").has("mocks.yaml is for step `listt`");
+    place.write("windlass.toml", "[dev]\nmocks = \"mocks.yaml\"\n");
+    place.windlass(&["check", "orders.json"]).exits(0).has("`listt` (did you mean `list`?)");
+    // `check` does not see the other definitions of the folder.
+    place.write("mocks.yaml", "mocks: [{when: {step: other}, body: 1}, {when: {step: each.pay}, body: 1}]\n");
+    assert!(!place.windlass(&["check", "orders.json"]).err.contains("other"));
+    let mut dev = place.start(&["dev", "--port", "0", "--json"]);
+    dev.line();
+    dev.signal(rustix::process::Signal::INT);
+    let ended = dev.finish();
+    assert_eq!(ended.err.matches("name steps that do not exist: `other`").count(), 1, "{}", ended.err);
+}
+
+/// The reason of a failed iteration is shown in full, since that is what was asked for.
+#[test]
+fn reasons_of_failed_iterations_are_not_cut() {
+    let place = TestDir::new();
+    place.write("orders.json", loop_over_services());
+    let reason = format!("{}and this is why", "the service is down ".repeat(12));
+    let mocks = json!({"mocks": [
+        {"when": {"step": "list"}, "body": {"orders": [{"id": 1}, {"id": 2}, {"id": 3}]}},
+        {"when": {"step": "pay"}, "error": {"code": "Down", "kind": "tool", "message": reason}},
+    ]});
+    place.write("mocks.json", mocks.to_string());
+    run(&place, "orders.json", "mocks.json");
+    let failed = place.windlass(&["iterations", "last", "each", "--failed", "--limit", "2"]);
+    failed.exits(0).has("and this is why").has(" each --from 2 --limit 2 --failed");
+    assert!(!place.windlass(&["iterations", "last", "each"]).exits(0).out.contains("and this is why"));
 }

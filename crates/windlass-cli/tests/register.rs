@@ -198,3 +198,15 @@ fn status_shows_the_worker_requirements_of_waiting_tasks() {
     status.exits(0).has("Status: Running");
     assert!(!status.out.contains("Waiting for a worker"), "{}", status.out);
 }
+
+/// A definition that a file of `dev` holds is changed there: the reply says so.
+#[test]
+fn a_file_that_dev_holds_is_not_registered() {
+    let place = TestDir::new();
+    place.write("hello.json", HELLO);
+    let mut dev = place.start(&["dev", "--port", "0", "--json"]);
+    dev.line();
+    let refused = place.windlass(&["register", "hello.json"]);
+    refused.exits(1).has("WND-3004").has("hello.json");
+    assert!(!refused.err.contains("another client") && !refused.err.contains("try again"), "{}", refused.err);
+}

@@ -2,8 +2,8 @@
 
 use crate::support;
 
-use support::TestDir;
 use support::server::TestServer;
+use support::{TestDir, counting};
 
 /// One of five items fails until a file exists; each call appends a line.
 const FAN: &str = r#"
@@ -211,4 +211,17 @@ fn a_run_of_a_server_keeps_its_rules() {
     let killed = place.windlass(&["run", "own.yaml", "--id", "own", "--quiet", "--crash-at", "before:3"]);
     assert_eq!(killed.code, None, "{}", killed.err);
     place.windlass(&["resume", "own", "--quiet"]).exits(0);
+}
+
+/// A restart inside a loop continues it: the progress, the last line and `status` count from there and know its limit.
+#[test]
+fn a_restart_inside_a_loop_shows_where_it_continues() {
+    let place = TestDir::new();
+    let flow = counting(40, "PT0.02S").replace(r#""count": 100"#, r#""count": "@add(60, 0)""#);
+    place.write("flow.json", flow);
+    place.windlass(&["run", "flow.json", "--id", "old", "-q"]).exits(0).has("40/60 condition");
+    let done = place.windlass(&["restart", "old", "--from", "count[2]", "--id", "new"]);
+    done.exits(0).has("count continues at 3/60\n").has("40/60 condition");
+    place.windlass(&["status", "new"]).exits(0).has("40/60 condition");
+    place.windlass(&["restart", "new", "--from", "count[39]", "-q"]).exits(0).has("40/60 condition");
 }

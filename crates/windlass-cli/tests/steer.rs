@@ -42,7 +42,10 @@ fn pause_resume_and_cancel_come_from_anywhere() {
     place.windlass(&["pause", "p1", "--request-id", "once"]).exits(0).has("delivered");
     place.windlass(&["pause", "p1", "--request-id", "once"]).exits(0).has("made before");
     events.line_with("workflow.paused");
-    place.windlass(&["status", "p1"]).exits(0).has("Status: Paused");
+    let paused = place.windlass(&["status", "p1"]);
+    paused.exits(0).has("Status: Paused").has("count 1/100 (until) waiting");
+    assert!(!paused.out.contains("next iteration") && !paused.out.contains("Next:"), "{}", paused.out);
+    assert!(place.json(&["status", "p1", "--json"]).get("next_due").is_none(), "nothing is due while it is paused");
     place.windlass(&["signal", "p1", "early"]).exits(0).has("no node waits for `early` yet; the signal is buffered");
     let early = place.json(&["signal", "p1", "early", "--json"]);
     assert_eq!((&early["delivery"], early["note"].is_string()), (&"buffered".into(), true));
@@ -207,4 +210,36 @@ fn parallel_iterations_are_counted_when_they_end() {
         .has("each  cancelled  6 of 9 iterations, cancelled, 3 cut off")
         .has("does not read the input `manny`");
     done.has("did you mean `many`?");
+}
+
+/// A signal with a slip in its name is buffered, and the reply has the name that the run waits for.
+#[test]
+fn a_misspelt_signal_is_answered_with_the_name_that_is_waited_for() {
+    let place = TestDir::new();
+    place.write("flow.json", r#"{"actions": {"wait": {"type": "wait", "inputs": {"signal": {"name": "paid"}}}}}"#);
+    let mut run = place.start(&["run", "flow.json", "--id", "s1"]);
+    run.line();
+    place.start(&["events", "s1", "--follow"]).line_with("workflow.idle");
+    place.windlass(&["signal", "s1", "payd"]).exits(0).has("no node waits for `payd` yet").has("; it waits for `paid`");
+    place.windlass(&["signal", "s1", "paid"]).exits(0);
+    run.finish().exits(0).has("waiting for paid: windlass signal s1 paid\n");
+}
+
+/// A step that is retried shows its last error, and which of its attempts failed.
+#[test]
+fn status_shows_why_a_step_is_retried() {
+    let place = TestDir::new();
+    place.write(
+        "flow.json",
+        r#"{"actions": {"call": {"type": "http", "inputs": {"method": "GET", "uri": "http://127.0.0.1:1/x",
+            "retryPolicy": {"type": "fixed", "count": 4, "interval": "PT1H"}}}}}"#,
+    );
+    place.write("mocks.yaml", "mocks: [{when: {step: call}, status: 503, body: busy}]\n");
+    let mut run = place.start(&["run", "flow.json", "--id", "r1", "--static", "mocks.yaml"]);
+    run.line();
+    place.start(&["events", "r1", "--follow"]).line_with("task.retrying");
+    let shown = place.windlass(&["status", "r1"]);
+    shown.exits(0).has("retry in ").has("attempt 1 of 5 failed: ").has("503");
+    run.signal(Signal::INT);
+    run.finish();
 }

@@ -23,9 +23,9 @@ pub(crate) fn folder_name(input: &PackageInput<'_>) -> String {
 }
 
 pub(crate) fn build(input: &PackageInput<'_>) -> Result<PackageFile, DistError> {
-    let mut files = input.release.documents.clone();
+    let mut files = readme::documents(input)?;
     files.add("windlass", EXECUTABLE, input.program.bytes.clone());
-    files.add_text("README.md", readme::archived(input.release)?);
+    files.add_text("README.md", readme::archived(input)?);
     files.add_text(THIRD_PARTY, &input.third_party);
     files.add_text(SBOM, &input.sbom);
     files.add_text("systemd/windlass.service", unit(PROGRAM));

@@ -6,7 +6,8 @@ use crate::archive::unit;
 use crate::checksums::md5_lines;
 use crate::error::DistError;
 use crate::file_tree::{EXECUTABLE, PLAIN, PackageTree, gzip};
-use crate::readme::installed;
+use crate::program::PackagedProgram;
+use crate::readme::{documents, installed};
 use crate::release::{MAINTAINER, PackageFile, PackageInput, Release, SBOM, SUMMARY, THIRD_PARTY};
 
 const DOCUMENTS: &str = "usr/share/doc/windlass";
@@ -47,7 +48,7 @@ fn data(input: &PackageInput<'_>) -> Result<PackageTree, DistError> {
     files.add_text(format!("{DOCUMENTS}/{SBOM}"), &input.sbom);
     files.add_text(format!("{DOCUMENTS}/{THIRD_PARTY}"), &input.third_party);
     // The licence of the program is a part of every Debian.
-    for (path, mode, content) in release.documents.files().filter(|(path, ..)| *path != "LICENSE") {
+    for (path, mode, content) in documents(input)?.files().filter(|(path, ..)| *path != "LICENSE") {
         files.add(format!("{DOCUMENTS}/{path}"), mode, content.clone());
     }
     files.add_text(format!("{DOCUMENTS}/README.md"), installed(release)?);
@@ -73,15 +74,14 @@ fn add_pages(files: &mut PackageTree, release: &Release) -> Result<(), DistError
 
 fn control(input: &PackageInput<'_>, data: &PackageTree) -> PackageTree {
     let (version, architecture) = (debian_version(&input.release.version), input.program.target.debian());
-    // `passwd` has useradd. A static program needs no library.
-    let libraries = if input.program.is_static { "passwd" } else { "libc6, passwd" };
+    let depends = depends(&input.program);
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write!(
         text,
         "Package: windlass\nVersion: {version}\nArchitecture: {architecture}\n\
          Maintainer: {MAINTAINER}\nSection: misc\nPriority: optional\n\
-         Installed-Size: {size}\nDepends: {libraries}\nSuggests: python3\nDescription: {SUMMARY}\n \
+         Installed-Size: {size}\nDepends: {depends}\nSuggests: python3\nDescription: {SUMMARY}\n \
          Runs definitions in several dialects, and never loses an iteration of a loop: kill it at any\n \
          moment, and it resumes in the same iteration, at the same task. The service windlass.service\n \
          serves them over HTTP, with a web UI; it is not started by the installation.\n",
@@ -101,6 +101,16 @@ fn control(input: &PackageInput<'_>, data: &PackageTree) -> PackageTree {
         control.add(name, EXECUTABLE, script.as_bytes());
     }
     control
+}
+
+/// Returns the packages that the program needs. `passwd` has useradd. A static program needs no library.
+fn depends(program: &PackagedProgram) -> String {
+    let is_of_gcc = |library: &String| library.starts_with("libgcc_s.");
+    let mut packages = vec!["passwd"];
+    packages.extend((!program.is_static).then_some("libc6"));
+    packages.extend(program.libraries.iter().any(is_of_gcc).then_some("libgcc-s1"));
+    packages.sort_unstable();
+    packages.join(", ")
 }
 
 /// Converts a version: Debian sorts `1.0.0~rc.1` before `1.0.0`.

@@ -1,7 +1,7 @@
 //! Packages of the program: archive, Debian package, wheel, npm package and container image, each for every target.
 //!
 //! - `build`: compiles static programs; `program`: what a program's file says about it
-//! - `release`, `readme`, `pages`, `dependencies`, `sbom`, `licences`: the contents that packages share
+//! - `release`, `readme`, `links`, `pages`, `dependencies`, `sbom`, `licences`: the contents that packages share
 //! - `archive`, `deb`, `wheel`, `npm`, `image`: one file per kind of package
 //! - `file_tree`, `checksums`: files in an order and with attributes that are always the same
 //! - `check`: installs each package in a fresh root and tries it there; `needs`: what this machine lacks for all of it
@@ -18,6 +18,7 @@ mod error;
 mod file_tree;
 mod image;
 mod licences;
+mod links;
 mod needs;
 mod npm;
 mod pages;

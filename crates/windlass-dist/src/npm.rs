@@ -27,7 +27,7 @@ pub(crate) fn build(input: &PackageInput<'_>) -> Result<PackageFile, DistError> 
     let mut files = PackageTree::default();
     files.add_text("package/package.json", format!("{manifest:#}\n"));
     files.add("package/bin/windlass", EXECUTABLE, input.program.bytes.clone());
-    files.add_text("package/README.md", readme::PACKAGE);
+    files.add_text("package/README.md", readme::packaged(input));
     files.add("package/LICENSE", PLAIN, release.document("LICENSE")?);
     files.add_text(format!("package/{THIRD_PARTY}"), &input.third_party);
     files.add_text(format!("package/{SBOM}"), &input.sbom);

@@ -2,23 +2,67 @@
 //! package have the program.
 
 use crate::error::DistError;
-use crate::release::Release;
+use crate::file_tree::PackageTree;
+use crate::release::{PackageInput, Release};
 
 /// The comments around the part of README.md that is about the source.
 const BEGIN: &str = "<!-- source -->\n";
 const END: &str = "<!-- /source -->\n";
 
 /// The README of a package without the documents that the one of the repository links to.
-pub(crate) const PACKAGE: &str = include_str!("../assets/readme/package.md");
+const PACKAGE: &str = include_str!("../assets/readme/package.md");
 
 /// Returns the README of the archive, where the program is in the same folder.
-pub(crate) fn archived(release: &Release) -> Result<String, DistError> {
-    with_first_commands(release, include_str!("../assets/readme/archived.md"))
+pub(crate) fn archived(input: &PackageInput<'_>) -> Result<String, DistError> {
+    let commands = include_str!("../assets/readme/archived.md");
+    let needs = needs(input).map(|needs| format!("{needs}\n\n")).unwrap_or_default();
+    with_first_commands(input.release, &format!("{needs}{commands}"))
 }
 
 /// Returns the README beside an installed program.
 pub(crate) fn installed(release: &Release) -> Result<String, DistError> {
     with_first_commands(release, include_str!("../assets/readme/installed.md"))
+}
+
+/// The sentence of docs/install.md that is true for static programs only, and the page.
+const INSTALL_PAGE: &str = "docs/install.md";
+const STATIC_SENTENCE: &str = "Windlass is one static program without dependencies, for Linux on x86_64 and aarch64.";
+
+/// Returns the documents of a package, true for its program.
+pub(crate) fn documents(input: &PackageInput<'_>) -> Result<PackageTree, DistError> {
+    let mut documents = input.release.documents.clone();
+    if let Some(needs) = needs(input) {
+        let page = String::from_utf8_lossy(input.release.document(INSTALL_PAGE)?).into_owned();
+        if !page.contains(STATIC_SENTENCE) {
+            return Err(DistError::failed(format!("{INSTALL_PAGE} does not say: {STATIC_SENTENCE}")));
+        }
+        documents.add_text(INSTALL_PAGE, page.replace(STATIC_SENTENCE, &needs));
+    }
+    Ok(documents)
+}
+
+/// Returns the README of a package without documents.
+pub(crate) fn packaged(input: &PackageInput<'_>) -> String {
+    match needs(input) {
+        None => PACKAGE.to_owned(),
+        Some(needs) => PACKAGE.replace("One static program for Linux,", &format!("{needs}\n\nOne program,")),
+    }
+}
+
+/// Returns what a program needs that is not static.
+fn needs(input: &PackageInput<'_>) -> Option<String> {
+    let program = &input.program;
+    let machine = program.target.machine();
+    let libraries = match program.libraries.is_empty() {
+        true => "the GNU C library".to_owned(),
+        false => program.libraries.join(", "),
+    };
+    (!program.is_static).then(|| {
+        format!(
+            "This program is linked dynamically, for Linux on {machine}: it needs {libraries}, no older than those of the \
+             machine on which it was built."
+        )
+    })
 }
 
 fn with_first_commands(release: &Release, commands: &str) -> Result<String, DistError> {

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::error::{DistError, read};
 use crate::file_tree::{PLAIN, PackageTree};
+use crate::links::without_dead_links;
 use crate::pages::ProgramPages;
 use crate::program::PackagedProgram;
 
@@ -58,8 +59,18 @@ impl Release {
     /// Reads the documents of the repository in `root`.
     pub fn read(root: &Path, pages: ProgramPages) -> Result<Release, DistError> {
         let mut documents = PackageTree::default();
-        for name in document_names(root)? {
-            documents.add(name.as_str(), PLAIN, read(&root.join(&name))?);
+        let names = document_names(root)?;
+        let in_folder =
+            |folder: &str, name: &String| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+        let exists = |path: &str| {
+            [THIRD_PARTY, SBOM].contains(&path) || names.iter().any(|name| name == path || in_folder(path, name))
+        };
+        for name in &names {
+            let mut content = read(&root.join(name))?;
+            if name.ends_with(".md") {
+                content = without_dead_links(name, &String::from_utf8_lossy(&content), exists).into_bytes();
+            }
+            documents.add(name.as_str(), PLAIN, content);
         }
         Ok(Release {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -52,7 +52,7 @@ fn contents(input: &PackageInput<'_>, version: &str, tags: &[String]) -> Result<
         "Metadata-Version: 2.4\nName: windlass\nVersion: {version}\nSummary: {SUMMARY}\n\
          License-Expression: {LICENCE}\nLicense-File: LICENSE\nLicense-File: {THIRD_PARTY}\nRequires-Python: >=3.8\n\
          Description-Content-Type: text/markdown\n\n{}",
-        readme::PACKAGE,
+        readme::packaged(input),
     );
     files.add_text(format!("{info}/METADATA"), metadata);
     let tags: String = tags.iter().map(|tag| format!("Tag: py3-none-{tag}\n")).collect();

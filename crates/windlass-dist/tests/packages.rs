@@ -145,6 +145,33 @@ fn a_dynamic_program_claims_no_platform_that_it_may_not_run_on() {
     assert!(control.contains("\nDepends: libc6, passwd\n"), "{control}");
 }
 
+/// A program of this machine, which is linked with the GNU C library.
+#[test]
+fn the_texts_beside_a_dynamic_program_name_what_it_needs() {
+    let release = release();
+    let own = PackagedProgram::read(&std::env::current_exe().unwrap()).unwrap();
+    assert!(own.libraries.iter().any(|name| name == "libc.so.6"), "{:?}", own.libraries);
+    let with_gcc = PackagedProgram { libraries: vec!["libgcc_s.so.1".to_owned(), "libc.so.6".to_owned()], ..own };
+    let files = build(&release, with_gcc);
+    let members = members(package(&files, ".deb"));
+    let control = text(&unpack(&unzip(&members[1].1), release.time), "control");
+    assert!(control.contains("\nDepends: libc6, libgcc-s1, passwd\n"), "{control}");
+    let archive = unpack(&unzip(package(&files, "-gnu.tar.gz")), release.time);
+    for page in ["README.md", "docs/install.md"] {
+        let path = archive.keys().find(|path| path.ends_with(&format!("-gnu/{page}"))).unwrap();
+        let text = text(&archive, path);
+        assert!(text.contains("it needs libgcc_s.so.1, libc.so.6, no older than"), "{page}: {text}");
+        assert!(!text.contains("one static program"), "{page}: {text}");
+    }
+    let (release, files) = shared(PackageTarget::X86_64);
+    let archive = unpack(&unzip(package(files, "-musl.tar.gz")), release.time);
+    let path = archive.keys().find(|path| path.ends_with("/docs/install.md")).unwrap();
+    assert!(text(&archive, path).contains("one static program without dependencies"));
+    // A link to a file that no package has is only a text.
+    let path = archive.keys().find(|path| path.ends_with("/docs/web-ui.md")).unwrap();
+    assert!(!text(&archive, path).contains("(../ui/README.md)"));
+}
+
 #[test]
 fn a_file_that_is_no_program_is_rejected() {
     let wrong = |bytes: &[u8]| PackagedProgram::from_bytes(bytes.to_vec()).unwrap_err().to_string();

@@ -55,7 +55,7 @@ async fn a_signal_reaches_the_wait_of_a_run() {
     assert_eq!(waiting["waits"][0]["name"], "go");
     let signal = |body: serde_json::Value| world.post("/api/v1/runs/r1/signal", body);
     let early = signal(json!({ "name": "stop" })).await.expect_status(202);
-    let note = "no node waits for `stop` yet; the signal is buffered";
+    let note = "no node waits for `stop` yet; the signal is buffered; it waits for `go`";
     assert_eq!(early, json!({ "run": "r1", "delivery": "buffered", "note": note }));
     let elsewhere = signal(json!({ "name": "go", "step": "other" })).await.expect_status(202);
     assert_eq!(elsewhere["delivery"], "dropped", "{elsewhere}");

@@ -308,6 +308,9 @@ pub(crate) struct ServeArgs {
     /// Listen on this address; port 0 picks a free one [default: 127.0.0.1:7117]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub bind: Option<std::net::SocketAddr>,
+    /// Listen on this port of 127.0.0.1, or of the address in the settings; 0 picks a free one
+    #[arg(long, value_name = "PORT", conflicts_with = "bind")]
+    pub port: Option<u16>,
     /// Require no token; only on a loopback address
     #[arg(long)]
     pub no_auth: bool,

@@ -52,9 +52,6 @@ pub(crate) struct TokenRevokeArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct HealthArgs {
-    /// URL of the server [default: the server of the store]
-    #[arg(long, value_name = "URL", env = "WINDLASS_SERVER", hide_env_values = true)]
-    pub server: Option<String>,
     /// Check that the server accepts work, not only that it is alive
     #[arg(long)]
     pub ready: bool,

@@ -1,5 +1,7 @@
 //! `windlass check FILE…`
 
+use std::collections::BTreeSet;
+
 use windlass_syntax::{DiagnosticReport, Diagnostics, Severity, SourceText};
 
 use crate::args::{self, GlobalArgs};
@@ -8,11 +10,13 @@ use crate::definition;
 use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
 use crate::project::Project;
+use crate::{mock_steps, mocks};
 
 /// Checks all files, even if one of them is broken.
 pub(crate) fn check(global: &GlobalArgs, args: &args::CheckArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings::load(global)?;
     let mut reports = Vec::new();
+    let mut steps = BTreeSet::new();
     let (mut invalid, mut unreadable) = (false, false);
     for file in &args.files {
         let source = match definition::read(file, &settings.limits) {
@@ -26,6 +30,7 @@ pub(crate) fn check(global: &GlobalArgs, args: &args::CheckArgs) -> Result<CliEx
         };
         let project = Project::read(source, args.dialect.as_deref(), &settings);
         invalid |= project.has_errors();
+        project.add_step_names(&mut steps);
         // A called definition gets its own line only if it has findings.
         let called = |at: usize, found: &Diagnostics| at > 0 && found.is_empty();
         let shown = project.diagnostics.iter().enumerate().filter(|(at, (_, found))| !called(*at, found));
@@ -35,6 +40,13 @@ pub(crate) fn check(global: &GlobalArgs, args: &args::CheckArgs) -> Result<CliEx
                 false => show(global, source, found)?,
             }
         }
+    }
+    if let Some(path) = &settings.dev_mocks
+        && let Ok(file) = mocks::read(path, &settings, Paint::stderr(global.no_color))
+    {
+        // The definitions that are not checked now may use the same file.
+        let warning = mock_steps::misspelt_steps_warning(&file, &path.display().to_string(), &steps);
+        warning.iter().for_each(|warning| out::note(warning));
     }
     if global.json {
         print_reports(&reports)?;

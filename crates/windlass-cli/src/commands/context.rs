@@ -148,9 +148,13 @@ fn remove(global: &GlobalArgs, name: &str) -> Result<CliExit, CliFailure> {
         keyring::remove(name);
     }
     contexts.contexts.remove(name);
-    contexts.current = contexts.current.filter(|current| current != name);
+    let was_current = contexts.current.take_if(|current| current == name).is_some();
     contexts.save()?;
-    print_change(global, name, "removed")
+    let exit = print_change(global, name, "removed")?;
+    if was_current {
+        out::note("it was the current context: commands use the store of the current folder again");
+    }
+    Ok(exit)
 }
 
 fn print_change(global: &GlobalArgs, name: &str, change: &str) -> Result<CliExit, CliFailure> {

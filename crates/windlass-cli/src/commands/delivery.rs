@@ -8,7 +8,7 @@ use windlass_store::Store;
 use windlass_syntax::did_you_mean;
 use windlass_value::{Map, Value};
 
-use super::run::{print_run_id, report_interruption};
+use super::run::{print_run_id, report_interruption, report_lost_run};
 use crate::args::{self, GlobalArgs};
 use crate::children;
 use crate::config::CliSettings;
@@ -90,11 +90,11 @@ pub(crate) async fn deliver(
         let run = handle.run.clone();
         print_run_id(global, &run)?;
         let mut progress = ProgressDisplay::new(args.quiet, &program);
+        progress.set_run(global, &run);
         match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
             WatchOutcome::Ended(report) => ended.push((run, report)),
-            WatchOutcome::Interrupted => {
-                return Ok(report_interruption(global, &run, args.ephemeral));
-            }
+            WatchOutcome::Interrupted if args.ephemeral => return Ok(report_lost_run()),
+            WatchOutcome::Interrupted => return report_interruption(global, &*store, &run),
         }
     }
     let mut good = true;

@@ -1,10 +1,13 @@
 //! `windlass demo`
 
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_runtime::{RunStartOptions, RuntimeError};
+use windlass_server::ServerOptions;
 use windlass_store::{RunStatus, Store};
 use windlass_value::{Map, Value};
 
@@ -42,7 +45,7 @@ pub(crate) fn demo(global: &GlobalArgs, args: &args::DemoArgs) -> Result<CliExit
         settings,
         roots,
         directory: Some(folder.store()),
-        port: args.port,
+        port: args.port.or_else(free_port),
         auth: false,
         drain: Duration::from_secs(2),
         open: args.open,
@@ -61,8 +64,18 @@ pub(crate) fn demo(global: &GlobalArgs, args: &args::DemoArgs) -> Result<CliExit
         print_summary(&global, &folder, args, service)
     });
     let remove = shell_quote(&folder.path.display().to_string());
-    out::note(&format!("`windlass demo {remove}` continues the demo; `rm -r {remove}` removes it"));
+    let again = format!("{} {}", program_name(), args.to_arguments(&folder.path));
+    out::note(&format!("`{again}` continues the demo; `rm -r {remove}` removes it"));
     result
+}
+
+/// Returns the port that stands for any free one, if another process uses the default one.
+fn free_port() -> Option<u16> {
+    let usual = ServerOptions::default().bind;
+    TcpListener::bind(usual).is_err_and(|error| error.kind() == ErrorKind::AddrInUse).then(|| {
+        out::note(&format!("port {} is in use; the demo takes a free one", usual.port()));
+        0
+    })
 }
 
 /// Rejects options that the demo cannot honour: it has a store and settings of its own.

@@ -2,14 +2,15 @@
 
 use windlass_core::Limits;
 use windlass_runtime::RuntimeError;
-use windlass_runtime::inspect::live_owner;
+use windlass_runtime::inspect::{live_owner, run_time_now};
 use windlass_store::{IsolatedRow, RunFilter, RunRow, RunStatus, Store, StoreError, StoreErrorKind};
 use windlass_value::Value;
 
+use super::tree;
 use crate::args::{DoctorArgs, GlobalArgs};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure, owner_name};
-use crate::{image, out, stores};
+use crate::{image, out, stores, text};
 
 /// The share of time that the search for damage works: others use the store meanwhile.
 const BUSY_PERCENT: u32 = 50;
@@ -93,6 +94,7 @@ fn check_run(
     if stores::server_address(global, row).is_some() {
         return Ok(None);
     }
+    let overdue = row.timer.and_then(|due| tree::format_overdue(due, run_time_now(row, state.now)));
     match &row.owner {
         // The run only waits for input from outside: its dead owner left no unfinished work, and no timer that no
         // process would notice.
@@ -101,7 +103,12 @@ fn check_run(
             format!("its owner, {}, is no longer running", owner_name(owner)),
             stores::resume_hint(global, store, row)?,
         ),
-        None if row.timer.is_some() || !state.waits.is_empty() || state.paused => Ok(None),
+        None if state.paused => Ok(None),
+        None if overdue.is_some() => finding(
+            format!("no process runs it, and its timer is {}", overdue.unwrap_or_default()),
+            stores::resume_hint(global, store, row)?,
+        ),
+        None if row.timer.is_some() || !state.waits.is_empty() => Ok(None),
         None => {
             let what = "it is open but stuck: no process runs it, and it has no timer and no wait".to_owned();
             finding(what, stores::resume_hint(global, store, row)?)
@@ -124,8 +131,9 @@ fn show(global: &GlobalArgs, findings: &[Finding], open: usize) -> Result<(), Cl
         let run = finding.run.as_deref().unwrap_or("store");
         out::print(&format!("{run}: {}\n  hint: {}", finding.what, finding.hint))?;
     }
+    let open_runs = text::pluralize(open as u64, "open run");
     match findings.len() {
-        0 => out::print(&format!("no problems: {open} open runs, no damage")),
-        count => out::print(&format!("{count} findings, {open} open runs")),
+        0 => out::print(&format!("no problems: {open_runs}, no damage")),
+        count => out::print(&format!("{}, {}", text::pluralize(count as u64, "finding"), open_runs)),
     }
 }

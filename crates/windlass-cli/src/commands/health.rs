@@ -12,7 +12,7 @@ use crate::args::{GlobalArgs, HealthArgs};
 use crate::failure::{CliExit, CliFailure, codes};
 use crate::service::serving_address;
 use crate::worker::accepted_certificates;
-use crate::{host, out, stores};
+use crate::{host, out, runs, stores};
 
 /// Maximum time of the check. The health check of a container image waits a little longer.
 const TIMEOUT: Duration = Duration::from_secs(4);
@@ -20,20 +20,25 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum number of bytes of a response that are read.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Asks the server for its health and prints the answer. Exits with 1 if the server is not healthy, also if there is
+/// Asks the server for its health and prints the answer; this needs no token. Exits with 1 if the server is not healthy, also if there is
 /// none.
 pub(crate) fn health(global: &GlobalArgs, args: &HealthArgs) -> Result<CliExit, CliFailure> {
     let unhealthy = |message: String| CliFailure::new(CliExit::Failed, message).code(codes::UNREACHABLE_SERVER);
     let directory = stores::directory(global);
-    let address = args.server.clone().or_else(|| serving_address(&directory)).ok_or_else(|| {
+    let none = || {
         unhealthy("no server uses this store".to_owned())
             .location(directory.display().to_string())
             .hint("start one with `windlass serve`, or name one with --server URL")
-    })?;
-    let certificates = match &args.server {
+    };
+    let named = runs::named_server_url(global)?;
+    let certificates = match &named {
         Some(_) => accepted_certificates(global.ca.as_deref())?,
         // The request does not leave this machine.
         None => AcceptedCertificates::Any,
+    };
+    let address = match named {
+        Some(url) => url,
+        None => serving_address(&directory).ok_or_else(none)?,
     };
     let url = format!("{}{}", address.trim_end_matches('/'), if args.ready { "/readyz" } else { "/healthz" });
     let (status, body) = host::runtime()?
@@ -51,7 +56,7 @@ async fn get(url: &str, certificates: AcceptedCertificates) -> Result<(u16, Stri
     let (outbound, destinations) = (Outbound::open(), Destinations::default());
     let options = HttpOptions { outbound, destinations, certificates, ..HttpOptions::default() };
     let http = HttpTool::new(options);
-    let request = Request::get(url).body(Bytes::new()).map_err(|error| format!("--server {url}: {error}"))?;
+    let request = Request::get(url).body(Bytes::new()).map_err(|error| format!("{url}: {error}"))?;
     let answer = http.open(request).await.map_err(|error| error.message.to_string())?;
     let status = answer.status().as_u16();
     let body = Limited::new(answer.into_body(), MAX_BYTES).collect().await.map_err(|error| error.to_string())?;

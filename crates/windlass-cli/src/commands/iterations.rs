@@ -19,6 +19,9 @@ use crate::{image, out, stores, text};
 /// Maximum number of characters of a judge's verdict.
 const MAX_VERDICT_CHARS: usize = 80;
 
+/// Maximum number of characters of an error among other iterations.
+const MAX_ERROR_CHARS: usize = 100;
+
 pub(crate) fn iterations(global: &GlobalArgs, args: &args::IterationsArgs) -> Result<CliExit, CliFailure> {
     let runs = Runs::open(global)?;
     let row = match &runs {
@@ -145,7 +148,7 @@ fn print_page(
         return Ok(CliExit::Success);
     }
     out::print(&match (iterations.is_empty(), args.failed, args.from) {
-        (false, ..) => show(&iterations),
+        (false, ..) => show(&iterations, args.failed),
         // Failed iterations are always retained.
         (true, true, 0) => "no iteration has failed".to_owned(),
         (true, true, from) => format!("no iteration from {from} on has failed"),
@@ -159,10 +162,11 @@ fn print_page(
     }
     if let Some(next) = next {
         let failed = if args.failed { " --failed" } else { "" };
-        out::note(&format!(
-            "more: {}",
-            stores::command(global, &format!("iterations {run} '{path}' --from {next}{failed}"))
-        ));
+        let is_usual = args.limit == args::DEFAULT_LIMIT as usize;
+        let limit = if is_usual { String::new() } else { format!(" --limit {}", args.limit) };
+        let path = stores::shell_quote(path);
+        let command = stores::command(global, &format!("iterations {run} {path} --from {next}{limit}{failed}"));
+        out::note(&format!("more: {command}"));
     }
     Ok(CliExit::Success)
 }
@@ -203,7 +207,9 @@ fn format_verdict(verdict: &IterationVerdict) -> String {
     text::truncate(&reason.map_or_else(|| done.to_owned(), |reason| format!("{done}: {reason}")), MAX_VERDICT_CHARS)
 }
 
-fn show(iterations: &[IterationRecord]) -> String {
+/// Formats iterations as a table. Of failed ones only, the whole errors are shown: they are what the user looks for.
+fn show(iterations: &[IterationRecord], whole_errors: bool) -> String {
+    let max_error_chars = if whole_errors { usize::MAX } else { MAX_ERROR_CHARS };
     // Only loops over items have items.
     let items = iterations.iter().any(|iteration| iteration.item.is_some());
     // Only judged loops have verdicts, and they have no condition.
@@ -216,7 +222,7 @@ fn show(iterations: &[IterationRecord]) -> String {
     let line = |iteration: &IterationRecord| {
         let result = iteration.error.as_ref().map_or_else(
             || text::format_value(&iteration.result, 100),
-            |error| format!("[{}] {}", error.code, text::truncate(&text::one_line(&error.message), 100)),
+            |error| format!("[{}] {}", error.code, text::truncate(&text::one_line(&error.message), max_error_chars)),
         );
         let condition = iteration.condition.map(|met| met.to_string());
         let verdict = iteration.verdict.as_ref().map(format_verdict);

@@ -1,12 +1,13 @@
 //! `windlass list`
 
 use windlass_core::ErrorInfo;
-use windlass_runtime::inspect::{ListedStatus, OwnerProbe, filter_by_status, run_duration};
+use windlass_runtime::inspect::{ListedStatus, OwnerProbe, filter_by_status, live_owner, run_duration, run_time_now};
 use windlass_runtime::real_now;
-use windlass_store::{ParentFilter, RunFilter, RunRow, Store};
+use windlass_store::{ParentFilter, RunFilter, RunRow, RunStatus, Store};
 use windlass_syntax::nearest;
 use windlass_value::{Timestamp, Value};
 
+use super::tree;
 use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
@@ -18,6 +19,9 @@ const MAX_LABEL_CHARS: usize = 60;
 
 /// Maximum number of characters of a definition's name.
 const MAX_NAME_CHARS: usize = 32;
+
+/// Maximum number of waiting runs without a process that get a note of their own.
+const MAX_ORPHAN_NOTES: usize = 3;
 
 pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit, CliFailure> {
     let statuses = parse_statuses(&args.status)?;
@@ -149,6 +153,7 @@ fn print_notes(global: &GlobalArgs, runs: &Runs, listed: &[ListedRun]) -> Result
         let look = stores::command(global, "doctor");
         out::note(&format!("the row of {} is damaged; all other runs work\n  hint: {look}", row.run));
     }
+    print_orphan_notes(global, runs, listed)?;
     for (_, row) in listed.iter().filter(|run| !is_damaged(run)) {
         if let Some(why) = windlass_runtime::quarantine_reason(row) {
             let look = stores::command(global, &format!("replay {}", row.run));
@@ -157,6 +162,31 @@ fn print_notes(global: &GlobalArgs, runs: &Runs, listed: &[ListedRun]) -> Result
         if let Err(error) = row.check_format() {
             out::note(&format!("{}\n  hint: {}", error.message, error.hint.unwrap_or_default()));
         }
+    }
+    Ok(())
+}
+
+/// Explains waiting runs whose timer no process and no server will notice.
+fn print_orphan_notes(global: &GlobalArgs, runs: &Runs, listed: &[ListedRun]) -> Result<(), CliFailure> {
+    let Runs::Store(store) = runs else { return Ok(()) };
+    let is_waiting = |(status, row): &&ListedRun| {
+        *status == ListedStatus::Stored(RunStatus::Waiting) && row.timer.is_some() && row.check_format().is_ok()
+    };
+    let mut orphans = Vec::new();
+    for (_, row) in listed.iter().filter(is_waiting) {
+        if live_owner(&**store, row)?.is_none() && stores::server_address(global, row).is_none() {
+            orphans.push(row);
+        }
+    }
+    for row in orphans.iter().take(MAX_ORPHAN_NOTES) {
+        let overdue = row.timer.and_then(|due| tree::format_overdue(due, run_time_now(row, row.changed_at)));
+        let overdue = overdue.map(|overdue| format!(" and is {overdue}")).unwrap_or_default();
+        let resume = stores::resume_hint(global, &**store, row)?;
+        out::note(&format!("no process runs {}, which waits for a time{overdue}; to resume it: {resume}", row.run));
+    }
+    match orphans.len().saturating_sub(MAX_ORPHAN_NOTES) {
+        0 => {}
+        more => out::note(&format!("no process runs {} either", text::pluralize(more as u64, "more waiting run"))),
     }
     Ok(())
 }

@@ -27,6 +27,7 @@ mod repair;
 mod replay;
 mod requests;
 mod resume;
+mod retries;
 mod run;
 pub(crate) mod schema;
 mod serve;

@@ -14,6 +14,7 @@ use crate::config::CliSettings;
 use crate::definition;
 use crate::dev::{DefinitionRoots, NO_DEFINITION};
 use crate::failure::{CliExit, CliFailure, codes};
+use crate::runs::api::unreachable_hint;
 use crate::worker::{ServerClient, ServerRequestError, format_report, read_token};
 use crate::{host, out, runs};
 
@@ -173,9 +174,9 @@ impl Registrar<'_> {
         let server = self.server;
         let failure = match error {
             ServerRequestError::Unreachable(why) => {
-                CliFailure::new(CliExit::Failed, format!("the server does not respond: {why}"))
+                CliFailure::new(CliExit::Failed, format!("the server at {server} does not respond: {why}"))
                     .code(codes::UNREACHABLE_SERVER)
-                    .hint(format!("is it running? `windlass serve` starts one; the URL was {server}"))
+                    .hint(unreachable_hint(server, &why))
             }
             ServerRequestError::Rejected { status: 401, detail, .. } => {
                 CliFailure::usage(format!("the server rejects this token: {detail}"))
@@ -187,15 +188,17 @@ impl Registrar<'_> {
                     .code(codes::FORBIDDEN)
                     .hint("it needs the scope `admin`: `windlass token create NAME --scope admin` at the server")
             }
+            ServerRequestError::Rejected { status: 409, detail, .. } => {
+                CliFailure::new(CliExit::Failed, detail).code(codes::CONFLICT)
+            }
             ServerRequestError::Rejected { status: 422, detail, .. } => CliFailure::new(CliExit::Invalid, detail),
             ServerRequestError::Rejected { status, detail, .. } => {
                 CliFailure::new(CliExit::Failed, format!("the server rejects the definition ({status}): {detail}"))
                     .code(codes::INVALID_DEFINITION)
             }
             ServerRequestError::StaleLease => {
-                CliFailure::new(CliExit::Failed, "another client registered it at the same time")
+                CliFailure::new(CliExit::Failed, "the server rejects a lease epoch, which no registration has")
                     .code(codes::CONFLICT)
-                    .hint("try again")
             }
         };
         failure.location(display_path(file))

@@ -80,8 +80,11 @@ fn find_undelivered_note(
     }
     // A run whose state cannot be read still gets the signal.
     let seen = image::load(store, run, &CliSettings::load(global)?.limits).ok();
-    let delivery = seen.map(|seen| predict_delivery(&seen.program, &seen.image.state, &name.into(), payload, None));
-    Ok(delivery.and_then(|how| undelivered_signal_note(how, name, None)))
+    Ok(seen.and_then(|seen| {
+        let state = &seen.image.state;
+        let delivery = predict_delivery(&seen.program, state, &name.into(), payload, None);
+        undelivered_signal_note(delivery, name, None, state.waits.keys())
+    }))
 }
 
 pub(crate) fn parse_payload(data: Option<&str>) -> Result<Value, CliFailure> {

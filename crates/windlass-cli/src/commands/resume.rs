@@ -28,6 +28,7 @@ pub(crate) fn resume(global: &GlobalArgs, args: &args::ResumeArgs) -> Result<Cli
     let store = match Runs::open(global)? {
         Runs::Store(store) => store,
         Runs::Server(server) => {
+            reject_terminal_options(&[("--static", args.mocking.static_file.is_some())])?;
             let row = decode::listed_run(&server.find(&args.run)?)?.1;
             return resume_on_server(global, &server, args, &settings, &row);
         }
@@ -54,6 +55,7 @@ pub(crate) fn resume(global: &GlobalArgs, args: &args::ResumeArgs) -> Result<Cli
         if live_owner(&*store, &row)?.is_none()
             && let Some(server) = runs::local_server(global)?
         {
+            mocks::check_local_server(global, &args.mocking, &format!("resume {}", row.run))?;
             return resume_on_server(global, &server, args, &settings, &row);
         }
         return host::runtime()?.block_on(delegate_to_server(global, args, &settings, &store, &row));
@@ -80,7 +82,6 @@ fn resume_on_server(
     reject_terminal_options(&[
         ("--trusted", args.trust.trusted),
         ("--stream", args.stream),
-        ("--static", args.mocking.static_file.is_some()),
         (flags.trim(), !flags.is_empty()),
     ])?;
     let interrupts = server.listen()?;
@@ -122,7 +123,7 @@ async fn delegate_to_server(
         let mut interrupts = Interrupts::listen()?;
         print_run_id(global, &row.run)?;
         resume_if_paused(store, &row.run, &owner)?;
-        let end = follow_once(store, &row.run, settings, args.quiet, &mut interrupts).await?;
+        let end = follow_once(global, store, &row.run, settings, args.quiet, &mut interrupts).await?;
         return end.ok_or_else(refused)?.show(global, store, &row.run, settings);
     }
     Err(refused())
@@ -147,12 +148,13 @@ async fn resume_here(
     loop {
         let program = stored_program(&**store, &row.run, settings)?;
         let mut progress = ProgressDisplay::new(args.quiet, &program);
+        progress.set_run(global, &row.run);
         // Read before the run is resumed: afterwards it may end before it was read.
         let begun = load_for_progress(&**store, &row.run, &settings.limits, &progress);
         let handle = match engine.resume(&row.run).await {
             Err(RuntimeError::Owned { owner, .. }) => {
                 resume_if_paused(store, &row.run, &owner)?;
-                match follow_once(store, &row.run, settings, args.quiet, &mut interrupts).await? {
+                match follow_once(global, store, &row.run, settings, args.quiet, &mut interrupts).await? {
                     Some(end) => return end.show(global, store, &row.run, settings),
                     // Its owner has released the run: this process resumes it.
                     None => continue,
@@ -168,7 +170,7 @@ async fn resume_here(
                     .await?;
                 Ok(exit)
             }
-            WatchOutcome::Interrupted => Ok(report_interruption(global, &row.run, false)),
+            WatchOutcome::Interrupted => report_interruption(global, &**store, &row.run),
         };
     }
 }
@@ -198,6 +200,7 @@ fn resume_if_paused(store: &Arc<dyn Store>, run: &Arc<str>, owner: &str) -> Resu
 struct FollowEnd(FollowOutcome);
 
 async fn follow_once(
+    global: &GlobalArgs,
     store: &Arc<dyn Store>,
     run: &Arc<str>,
     settings: &CliSettings,
@@ -206,6 +209,7 @@ async fn follow_once(
 ) -> Result<Option<FollowEnd>, CliFailure> {
     let program = stored_program(&**store, run, settings)?;
     let mut progress = ProgressDisplay::new(quiet, &program);
+    progress.set_run(global, run);
     Ok(match follow(&**store, run, &settings.limits, interrupts, &mut progress).await? {
         FollowOutcome::Orphaned => None,
         end => Some(FollowEnd(end)),
@@ -244,11 +248,11 @@ pub(crate) async fn follow_owner(
 ) -> Result<CliExit, CliFailure> {
     let settings = CliSettings::load(global)?;
     out::note(&format!("{} runs it already; following", owner_name(owner)));
-    match follow_once(store, run, &settings, args.quiet, interrupts).await? {
+    match follow_once(global, store, run, &settings, args.quiet, interrupts).await? {
         Some(end) => end.show(global, store, run, &settings),
         None => {
             out::note("its process has released the run");
-            Ok(report_interruption(global, run, false))
+            report_interruption(global, &**store, run)
         }
     }
 }

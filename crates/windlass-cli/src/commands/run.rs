@@ -1,5 +1,6 @@
 //! `windlass run FILE`
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_core::Program;
@@ -18,7 +19,7 @@ use crate::out::{self, Paint};
 use crate::progress::ProgressDisplay;
 use crate::project::Project;
 use crate::report::EndedRun;
-use crate::{agents, children, definition, inputs, mocks, runs, stores, text};
+use crate::{agents, children, definition, hints, inputs, mocks, runs, stores, text, trust};
 
 pub(crate) fn run(global: &GlobalArgs, args: &args::RunArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings { agent_options: AgentRunOptions::from_run_args(args)?, ..CliSettings::load(global)? };
@@ -37,6 +38,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &args::RunArgs) -> Result<CliExit, 
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     check_id(args.id.as_deref())?;
     settings.mocks.iter().filter(|_| !args.quiet).for_each(|mocks| out::note(&mocks.describe()));
+    if let Some(mocks) = &settings.mocks {
+        let mut steps = BTreeSet::new();
+        project.add_step_names(&mut steps);
+        mocks.unknown_steps_warning(&steps).iter().for_each(|warning| out::note(warning));
+    }
     let trigger = delivery::deciding_trigger(project.plan()?, args.trigger.as_deref())?;
     let store = store_for(global, args)?;
     if !args.ephemeral {
@@ -109,6 +115,7 @@ async fn start_here(
     let run = handle.run.clone();
     print_run_id(global, &run)?;
     note_if_paused(global, args, &*store, &run)?;
+    progress.set_run(global, &run);
     progress.seed(begun.as_ref());
     match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
         WatchOutcome::Ended(report) => {
@@ -119,7 +126,8 @@ async fn start_here(
             children::wait_for_open_children(global, &engine, &*store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        WatchOutcome::Interrupted => Ok(report_interruption(global, &run, args.ephemeral)),
+        WatchOutcome::Interrupted if args.ephemeral => Ok(report_lost_run()),
+        WatchOutcome::Interrupted => report_interruption(global, &*store, &run),
     }
 }
 
@@ -148,14 +156,20 @@ fn note_if_paused(
     Ok(())
 }
 
-pub(crate) fn report_interruption(global: &GlobalArgs, run: &Arc<str>, ephemeral: bool) -> CliExit {
-    match ephemeral {
-        true => out::note("interrupted; the run was in memory only (--ephemeral)"),
-        false => {
-            let command = stores::command(global, &format!("resume {run}"));
-            out::note(&format!("interrupted; the run is stored. Resume it:\n  {command}"));
-        }
-    }
+pub(crate) fn report_interruption(
+    global: &GlobalArgs,
+    store: &dyn Store,
+    run: &Arc<str>,
+) -> Result<CliExit, CliFailure> {
+    let is_server_run = store.run(run)?.map(|row| trust::is_server_run(store, &row)).transpose()?.unwrap_or_default();
+    let command = hints::host_command(global, &format!("resume {run}"), is_server_run);
+    out::note(&format!("interrupted; the run is stored. Resume it:\n  {command}"));
+    Ok(CliExit::Interrupted)
+}
+
+/// Reports the interruption of a run without a store.
+pub(crate) fn report_lost_run() -> CliExit {
+    out::note("interrupted; the run was in memory only (--ephemeral)");
     CliExit::Interrupted
 }
 

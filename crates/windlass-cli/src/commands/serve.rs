@@ -73,10 +73,12 @@ fn options(args: &args::ServeArgs, settings: &CliSettings) -> ServerOptions {
     let count = |given: Option<u32>, usual: usize| given.map_or(usual, |given| given as usize);
     let given = args.tls_cert.clone().zip(args.tls_key.clone());
     let tls = given.map(|(certificate, key)| TlsFiles { certificate, key }).or_else(|| server.tls.clone());
+    let mut bind = args.bind.or(server.bind).unwrap_or(usual.bind);
+    bind.set_port(args.port.unwrap_or(bind.port()));
     ServerOptions {
         tls,
         behind_proxy: args.behind_proxy || server.behind_proxy,
-        bind: args.bind.or(server.bind).unwrap_or(usual.bind),
+        bind,
         no_auth: args.no_auth,
         hosts,
         proxies: server.proxies.clone(),

@@ -7,15 +7,16 @@ use serde_json::Value as Json;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, FrameView, frame_tree};
 use windlass_runtime::inspect::{
-    ListedStatus, LoopDetailsByStep, NextDue, StoredRun, final_report, live_owner, mark_stopped, run_time_now,
-    status_name, tree_value, with_run_hint,
+    ListedStatus, LoopDetailsByStep, NextDue, StoredEvents, StoredRun, final_report, live_owner, mark_stopped,
+    newest_event, run_time_now, status_name, tree_value, with_run_hint,
 };
 use windlass_runtime::{StepReport, completed_steps, resolve};
 use windlass_server::triggers::{QueuePositionInfo, find_queue_position};
 use windlass_store::{RunRow, Store};
 use windlass_value::{Map, Timestamp, Value};
 
-use super::tree;
+use super::retries::FailedAttempts;
+use super::tree::{self, RunTree};
 use crate::args::{self, GlobalArgs};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure, owner_name};
@@ -120,6 +121,8 @@ struct StatusView {
     /// The process that runs it, or how to resume it.
     owner_note: String,
     frames: Vec<FrameView>,
+    /// The last failed attempts of tasks that are retried.
+    retries: FailedAttempts,
     now: Timestamp,
     /// The position in the trigger queue, while the run is pending.
     queue_position: Option<QueuePositionInfo>,
@@ -161,6 +164,15 @@ impl StatusView {
             step.output = resolve(store, &step.output)?;
             step.error = step.error.take().map(|error| with_run_hint(error, &row.run));
         }
+        let mut events = None;
+        let retries = FailedAttempts::read(
+            &frames,
+            || Ok(newest_event(store, &row)?),
+            |after| {
+                let events = events.get_or_insert_with(|| StoredEvents::new(row.run.clone(), after));
+                Ok(events.read(store)?)
+            },
+        )?;
         let live_usage = || windlass_core::usage_so_far(state);
         Ok(StatusView {
             queue_position: find_queue_position(store, &row, &program.plan)?,
@@ -175,6 +187,7 @@ impl StatusView {
             owner,
             owner_note,
             frames,
+            retries,
             waiting_tasks,
             steps,
         })
@@ -191,13 +204,17 @@ impl StatusView {
             step.output = server.resolve(&row.run, &step.output)?;
         }
         let (waits, forms) = decode::waits(detail)?;
+        let frames = decode::frames(detail.get("current").unwrap_or(&Value::Null))?;
+        let newest = || Ok(decode::optional_number(detail, "events").unwrap_or_default());
+        let retries = FailedAttempts::read(&frames, newest, |after| server.events(&row.run, after))?;
         let waiting_tasks = detail.get("waits_for_worker").map(|tasks| serde_json::to_value(tasks).unwrap_or_default());
         Ok(StatusView {
             plan: server.plan(&row)?,
             status: listed.map_or("running", ListedStatus::as_str),
             owner: row.owner.clone(),
             owner_note,
-            frames: decode::frames(detail.get("current").unwrap_or(&Value::Null))?,
+            frames,
+            retries,
             now: windlass_runtime::real_now(),
             queue_position: detail.get("queue_position").and_then(decode::queue_position),
             waiting_tasks: waiting_tasks.and_then(|tasks| tasks.as_array().cloned()).unwrap_or_default(),
@@ -246,7 +263,8 @@ impl StatusView {
         lines.extend(self.waits(global));
         if !self.frames.is_empty() {
             lines.push(String::new());
-            lines.extend(tree::lines(&self.plan, &self.frames, self.now, paint));
+            let tree = RunTree { plan: &self.plan, now: self.now, paint, retries: &self.retries };
+            lines.extend(tree.lines(&self.frames));
         }
         if let Some(table) = report::steps_table(&self.plan, &LoopDetailsByStep::new(), &self.steps, paint) {
             lines.extend([String::new(), table]);

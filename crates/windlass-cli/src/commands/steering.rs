@@ -11,6 +11,7 @@ use crate::agent_options::AgentRunOptions;
 use crate::args::{self, GlobalArgs, SteeringArgs};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
+use crate::follow::load_for_progress;
 use crate::host::{self, Interrupts, WatchOutcome};
 use crate::out::Paint;
 use crate::progress::ProgressDisplay;
@@ -83,6 +84,7 @@ fn start_derived_run(
         Runs::Store(store) => store,
         Runs::Server(server) => {
             let row = decode::listed_run(&server.find(run)?)?.1;
+            reject_terminal_options(&[("--static", steering.mocking.static_file.is_some())])?;
             return derive_on_server(global, &server, (what, &row.run), steering, (body, &settings));
         }
     };
@@ -90,6 +92,7 @@ fn start_derived_run(
     let row = stores::find(&*store, run)?;
     if !steering.trust.trusted && trust::is_server_run(&*store, &row)? {
         let server = runs::local_server(global)?.ok_or_else(|| trust::refusal(global, &row, what))?;
+        mocks::check_local_server(global, &steering.mocking, again)?;
         return derive_on_server(global, &server, (what, &row.run), steering, (body, &settings));
     }
     mocks::check_continued(global, &row, &settings, again)?;
@@ -108,7 +111,6 @@ fn derive_on_server(
     reject_terminal_options(&[
         ("--trusted", steering.trust.trusted),
         ("--stream", steering.stream),
-        ("--static", steering.mocking.static_file.is_some()),
         (steering.permissions.to_flags().trim(), !steering.permissions.to_flags().is_empty()),
     ])?;
     let interrupts = server.listen()?;
@@ -122,7 +124,7 @@ fn derive_on_server(
         };
         print_origin(what, old, decode::text(origin, "from")?);
     }
-    let options = FollowOptions { settings, interrupts, quiet: steering.quiet, with_duration: false, from_now: false };
+    let options = FollowOptions { settings, interrupts, quiet: steering.quiet, with_duration: false, from_now: true };
     follow_to_end(global, server, &new, options)
 }
 
@@ -143,13 +145,16 @@ async fn watch(
     let run = handle.run.clone();
     print_run_id(global, &run)?;
     note_origin(&**store, &run)?;
+    progress.set_run(global, &run);
+    // It continues the loops of the run that it repeats.
+    progress.seed(load_for_progress(&**store, &run, &settings.limits, &progress).as_ref());
     match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
         WatchOutcome::Ended(report) => {
             let exit = EndedRun::new(&**store, &run, &program.plan, &report)?.print(global, None)?;
             children::wait_for_open_children(global, &engine, &**store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        WatchOutcome::Interrupted => Ok(report_interruption(global, &run, false)),
+        WatchOutcome::Interrupted => report_interruption(global, &**store, &run),
     }
 }
 

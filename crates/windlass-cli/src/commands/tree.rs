@@ -2,14 +2,18 @@
 
 use windlass_core::plan::{Amount, NodeKind, Plan};
 use windlass_core::{FrameView, LoopView};
-use windlass_runtime::inspect::{due_kind, running_iterations};
-use windlass_value::Timestamp;
+use windlass_runtime::inspect::{due_kind, frame_path, running_iterations};
+use windlass_value::{Duration, Timestamp};
 
+use super::retries::FailedAttempts;
 use crate::out::Paint;
 use crate::text;
 
 /// Maximum number of children shown per node; a parallel loop may have hundreds.
 const MAX_CHILDREN: usize = 10;
+
+/// The delay of a timer up to which it is not overdue: the process that runs it may be busy.
+const MAX_DELAY_OF_TIMERS: Duration = Duration::from_secs(2);
 
 /// Returns the node that stands for the run's current position: the outermost live loop, else the innermost live
 /// node.
@@ -25,21 +29,41 @@ fn innermost(view: &FrameView) -> &FrameView {
     view.children.first().map_or(view, innermost)
 }
 
-pub(crate) fn lines(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Paint) -> Vec<String> {
-    let mut lines = Vec::new();
-    write(plan, views, now, paint, 1, &mut lines);
-    lines
+/// The tree of a run, ready to be written.
+pub(crate) struct RunTree<'a> {
+    pub plan: &'a Plan,
+    pub now: Timestamp,
+    pub paint: Paint,
+    /// The last failed attempts of tasks that are retried, by their paths.
+    pub retries: &'a FailedAttempts,
 }
 
-fn write(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Paint, depth: usize, lines: &mut Vec<String>) {
-    let indent = "  ".repeat(depth);
-    for view in views.iter().take(MAX_CHILDREN) {
-        lines.push(format!("{indent}{}", line(plan, view, now, paint)));
-        write(plan, &view.children, now, paint, depth + 1, lines);
+impl RunTree<'_> {
+    pub(crate) fn lines(&self, views: &[FrameView]) -> Vec<String> {
+        let mut lines = Vec::new();
+        self.write(views, "", 1, &mut lines);
+        lines
     }
-    if views.len() > MAX_CHILDREN {
-        lines.push(format!("{indent}… and {} more", views.len() - MAX_CHILDREN));
+
+    fn write(&self, views: &[FrameView], above: &str, depth: usize, lines: &mut Vec<String>) {
+        let indent = "  ".repeat(depth);
+        for view in views.iter().take(MAX_CHILDREN) {
+            let path = frame_path(above, view);
+            lines.push(format!("{indent}{}", line(self.plan, view, self.now, self.paint)));
+            let failed =
+                Some(&path).filter(|_| is_retried(view)).and_then(|path| self.retries.describe(self.plan, path));
+            lines.extend(failed.map(|failed| format!("{indent}  {failed}")));
+            self.write(&view.children, &path, depth + 1, lines);
+        }
+        if views.len() > MAX_CHILDREN {
+            lines.push(format!("{indent}… and {} more", views.len() - MAX_CHILDREN));
+        }
     }
+}
+
+/// Returns whether a node waits for its next attempt, also while its run is paused.
+pub(crate) fn is_retried(view: &FrameView) -> bool {
+    view.activity == "retrying"
 }
 
 /// `[3] sync 15/100 (until) running 45s`
@@ -59,14 +83,25 @@ fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
     format!("{iteration}{}{count} ({}) {doing} {since}{attempt}{due}{looping}{used}", view.name, view.label)
 }
 
-/// Formats when a node continues by itself: `next iteration in 45s`.
+/// Formats when a node continues by itself: `next iteration in 45s`, or `next iteration overdue by 7m` if no process
+/// has begun it.
 pub(crate) fn format_due(what: &str, due: Timestamp, now: Timestamp) -> String {
-    let left = text::format_duration(due.since(now));
+    let when = match format_overdue(due, now) {
+        Some(overdue) => overdue,
+        None => format!("in {}", text::format_duration(due.since(now))),
+    };
     match what {
-        "iteration" => format!("next iteration in {left}"),
-        "retry" => format!("retry in {left}"),
-        _ => format!("due in {left}"),
+        "iteration" => format!("next iteration {when}"),
+        "retry" => format!("retry {when}"),
+        _ if when.starts_with("in ") => format!("due {when}"),
+        _ => when,
     }
+}
+
+/// Formats how long a time has passed: `overdue by 7m`. Returns `None` if it is to come, or passes just now.
+pub(crate) fn format_overdue(due: Timestamp, now: Timestamp) -> Option<String> {
+    let overdue = now.since(due);
+    (overdue > MAX_DELAY_OF_TIMERS).then(|| format!("overdue by {}", text::format_duration(overdue)))
 }
 
 /// Formats a loop's progress. A sequential loop shows its current iteration, counted from 1; any other loop shows how

@@ -4,7 +4,7 @@ mod files;
 mod names;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,6 +33,10 @@ pub(crate) struct DefinitionFolder {
     app: App,
     paint: Paint,
     known: BTreeMap<PathBuf, FileState>,
+    /// The names of the steps of all definitions, collected during a scan.
+    steps: BTreeSet<String>,
+    /// The last warning about rules of the mock file.
+    mock_warning: Option<String>,
 }
 
 /// A file's state as of the last scan.
@@ -67,7 +71,15 @@ enum ScanOutcome {
 
 impl DefinitionFolder {
     pub(crate) fn new(roots: DefinitionRoots, settings: Arc<CliSettings>, app: App, paint: Paint) -> DefinitionFolder {
-        DefinitionFolder { roots, settings, app, paint, known: BTreeMap::new() }
+        DefinitionFolder {
+            roots,
+            settings,
+            app,
+            paint,
+            known: BTreeMap::new(),
+            steps: BTreeSet::new(),
+            mock_warning: None,
+        }
     }
 
     /// Returns the number of registered definitions and of broken files.
@@ -94,11 +106,27 @@ impl DefinitionFolder {
             }
             self.report(file, looked);
         }
+        self.report_unknown_mocked_steps();
         let gone: Vec<PathBuf> = self.known.keys().filter(|file| !files.contains(file)).cloned().collect();
         for file in gone {
             self.report_removed(&file, &names);
         }
         self.app.definitions.files.replace(self.file_names());
+    }
+
+    /// Warns about rules of the mock file that name none of the steps of the folder, once as long as they are the same.
+    fn report_unknown_mocked_steps(&mut self) {
+        let steps = std::mem::take(&mut self.steps);
+        let Some(mocks) = &self.settings.mocks else { return };
+        // The steps of a file that is broken while it is edited are unknown.
+        if self.known.values().any(|state| state.broken) {
+            return;
+        }
+        let warning = mocks.unknown_steps_warning(&steps);
+        if warning != self.mock_warning {
+            warning.iter().for_each(|warning| info!(event = "mocks", "{warning}"));
+            self.mock_warning = warning;
+        }
     }
 
     /// Returns the files by the names of their definitions. A broken file has the name of its last valid version, and
@@ -112,7 +140,7 @@ impl DefinitionFolder {
         broken.into_iter().chain(valid).flat_map(named).collect()
     }
 
-    fn register_file(&self, file: &Path, names: &BTreeMap<Arc<str>, PathBuf>) -> ScanOutcome {
+    fn register_file(&mut self, file: &Path, names: &BTreeMap<Arc<str>, PathBuf>) -> ScanOutcome {
         let source = match definition::read(file, &self.settings.limits) {
             Ok(source) => source,
             Err(failure) => {
@@ -127,6 +155,7 @@ impl DefinitionFolder {
         let was_definition = || self.known.contains_key(file) || self.was_registered(&default_name(file));
         let was_cut_off = names::is_cut_off(&source.text) && was_definition();
         let project = Project::read(source, None, &self.settings);
+        project.add_step_names(&mut self.steps);
         let reports: Vec<DiagnosticReport> =
             project.diagnostics.iter().flat_map(|(source, found)| found.reports(source)).collect();
         // A file that was a definition before is a broken definition now.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::commands::schema;
 use crate::failure::CliFailure;
 
 /// The contents of a project in one dialect.
@@ -46,7 +47,12 @@ impl ProjectTemplate {
 
     /// Returns the files with their texts, by path in the project.
     fn files(&self, project: &str) -> [(&'static str, String); 7] {
+        // Not every dialect has a JSON Schema.
+        let schemas = [self.dialect, "mocks", "events"].map(|subject| format!("`windlass schema {subject}`"));
+        let first = usize::from(!schema::subjects().contains(&self.dialect));
+        let schemas = schemas[first..].join(", ");
         let fill = |text: &str| {
+            let text = text.replace("SCHEMAS", &schemas);
             let text = text.replace("DEFINITION", self.definition).replace("DIALECT", self.dialect);
             text.replace("PROJECT", project)
         };

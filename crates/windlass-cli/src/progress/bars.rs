@@ -10,6 +10,7 @@ use windlass_core::{Event, EventKind, Program};
 
 use super::agents;
 use super::loops::{LiveLoops, LoopChange};
+use super::waits::RunWaits;
 use super::{ProgressSeed, SeededLoop, is_inside, is_top};
 use crate::text;
 
@@ -25,12 +26,13 @@ pub(crate) struct ProgressBars {
     paused: Option<ProgressBar>,
     /// The sequence number of the last known event.
     last_seq: u64,
+    pub waits: RunWaits,
 }
 
 impl ProgressBars {
     pub(crate) fn new(program: Arc<Program>) -> ProgressBars {
         let (area, shown, loops) = (MultiProgress::new(), BTreeMap::new(), LiveLoops::default());
-        ProgressBars { program, area, shown, loops, paused: None, last_seq: 0 }
+        ProgressBars { program, area, shown, loops, paused: None, last_seq: 0, waits: RunWaits::default() }
     }
 
     pub(crate) fn seed(&mut self, begun: ProgressSeed) {
@@ -40,6 +42,9 @@ impl ProgressBars {
             self.loops.0.insert(path.clone(), progress);
             self.loop_began(&path);
             self.loop_moved(&path);
+        }
+        for (name, address) in &begun.forms {
+            let _ = self.area.println(self.waits.seed(name, address));
         }
         self.pause(begun.paused);
     }
@@ -93,7 +98,7 @@ impl ProgressBars {
                 }
             }
             _ => {
-                if let Some(line) = agents::line(event) {
+                if let Some(line) = agents::line(event).or_else(|| self.waits.line(event)) {
                     // A terminal that cannot be written to must not fail a run.
                     let _ = self.area.println(line);
                 }

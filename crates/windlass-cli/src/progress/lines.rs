@@ -8,6 +8,7 @@ use windlass_value::{Timestamp, Value};
 
 use super::agents;
 use super::loops::LiveLoops;
+use super::waits::RunWaits;
 use super::{PAUSED, ProgressSeed, is_inside, is_top};
 use crate::out;
 use crate::text;
@@ -38,6 +39,7 @@ pub(crate) struct ProgressLines {
     loops_shown_at: Option<Instant>,
     /// The sequence number of the last known event.
     last_seq: u64,
+    pub waits: RunWaits,
 }
 
 impl ProgressLines {
@@ -50,6 +52,9 @@ impl ProgressLines {
             out::note(&format!("{} continues at {}", seeded.path, seeded.position));
         }
         self.loops.0.extend(begun.loops.into_iter().map(|seeded| (seeded.path, seeded.progress)));
+        for (name, address) in &begun.forms {
+            out::note(&self.waits.seed(name, address));
+        }
         if begun.paused {
             out::note(PAUSED);
         }
@@ -82,9 +87,10 @@ impl ProgressLines {
             EventKind::WorkflowHeld { .. } => self.show("queued"),
             EventKind::WorkflowPaused {} => self.show(PAUSED),
             EventKind::WorkflowResumed {} => self.show("resumed"),
-            EventKind::WorkflowIdle { waits } => {
-                let waits = Value::list(waits.iter().cloned().map(Value::Str).collect());
-                self.show(&format!("waiting for {}", text::format_value(&waits, 100)));
+            EventKind::WorkflowIdle { .. } | EventKind::ApprovalRequested { .. } => {
+                let line = self.waits.line(event);
+                self.show_enclosing_steps(&event.path);
+                line.iter().for_each(|line| self.show(line));
             }
             _ => {
                 if let Some(line) = agents::line(event) {

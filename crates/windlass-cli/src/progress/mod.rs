@@ -4,19 +4,22 @@ pub(crate) mod agents;
 mod bars;
 mod lines;
 mod loops;
+mod waits;
 
 use std::io::IsTerminal;
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
-use windlass_core::{Event, FrameView, Program, State, frame_tree};
+use windlass_core::{Event, FrameView, Program, frame_tree};
 use windlass_runtime::inspect::{StoredRun, frame_path};
 use windlass_value::Timestamp;
 
 use bars::ProgressBars;
 use lines::ProgressLines;
 use loops::LoopProgress;
+use waits::RunWaits;
 
+use crate::args::GlobalArgs;
 use crate::commands::format_loop_progress;
 
 pub(crate) enum ProgressDisplay {
@@ -42,6 +45,15 @@ impl ProgressDisplay {
         }
     }
 
+    /// Names the run, for the commands that answer what it waits for.
+    pub(crate) fn set_run(&mut self, global: &GlobalArgs, run: &str) {
+        match self {
+            ProgressDisplay::Quiet => {}
+            ProgressDisplay::Lines(lines) => lines.waits = RunWaits::new(global, run),
+            ProgressDisplay::Bars(bars) => bars.waits = RunWaits::new(global, run),
+        }
+    }
+
     pub(crate) fn is_quiet(&self) -> bool {
         matches!(self, ProgressDisplay::Quiet)
     }
@@ -54,7 +66,20 @@ impl ProgressDisplay {
             ProgressDisplay::Quiet => return,
             ProgressDisplay::Lines(_) | ProgressDisplay::Bars(_) => frame_tree(program, state),
         };
-        let begun = ProgressSeed::from_frames(&program.plan, &frames, state, row.created_at);
+        let forms = state.open_forms().map(|(name, form)| (name.clone(), form.address.clone())).collect();
+        self.seed_frames(&program.plan, &frames, (state.events, row.created_at, state.paused), forms);
+    }
+
+    /// Initializes the display from live steps: with the sequence number of the last event that they include, the start
+    /// of the run, and whether it is paused. `forms` are the names and addresses of the open forms.
+    pub(crate) fn seed_frames(
+        &mut self,
+        plan: &Plan,
+        frames: &[FrameView],
+        (events, at, paused): (u64, Timestamp, bool),
+        forms: Vec<(Arc<str>, Arc<str>)>,
+    ) {
+        let begun = ProgressSeed { forms, ..ProgressSeed::from_frames(plan, frames, (events, at, paused)) };
         match self {
             ProgressDisplay::Quiet => {}
             ProgressDisplay::Lines(lines) => lines.seed(begun),
@@ -97,6 +122,8 @@ pub(crate) struct ProgressSeed {
     /// Path and kind of the live top-level steps.
     steps: Vec<(Arc<str>, Arc<str>)>,
     loops: Vec<SeededLoop>,
+    /// Name and address of the open forms.
+    forms: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// A loop that started before the display.
@@ -108,11 +135,11 @@ struct SeededLoop {
 }
 
 impl ProgressSeed {
-    fn from_frames(plan: &Plan, frames: &[FrameView], state: &State, at: Timestamp) -> ProgressSeed {
+    fn from_frames(plan: &Plan, frames: &[FrameView], (events, at, paused): (u64, Timestamp, bool)) -> ProgressSeed {
         let steps = frames.iter().map(|view| (view.name.clone(), view.label.clone())).collect();
         let mut loops = Vec::new();
         live_loops(plan, frames, "", &mut loops);
-        ProgressSeed { events: state.events, at, paused: state.paused, steps, loops }
+        ProgressSeed { events, at, paused, steps, loops, forms: Vec::new() }
     }
 }
 

@@ -156,9 +156,10 @@ impl ServerApi {
         let server_away = matches!(&error, ApiError::Unreachable(_)) || error.is_status(503);
         let failure = match error {
             ApiError::Unreachable(why) => {
-                CliFailure::new(CliExit::Failed, format!("the server at {url} does not respond: {why}"))
+                let message = format!("the server at {url} does not respond: {why}");
+                CliFailure::new(CliExit::Failed, message)
                     .code(codes::UNREACHABLE_SERVER)
-                    .hint("is it running? `windlass serve` starts one; --server, WINDLASS_SERVER or a context names it")
+                    .hint(unreachable_hint(url, &why))
             }
             ApiError::Redirected(target) => {
                 let message = format!("the server at {url} redirects to {target}; the token was not sent there");
@@ -206,6 +207,17 @@ impl ServerApi {
             Some(hint) => failure.hint(run.map(|run| fill_run_id(&hint, &run)).unwrap_or(hint)),
             None => failure,
         }
+    }
+}
+
+/// Returns advice for a server that does not respond.
+pub(crate) fn unreachable_hint(url: &str, why: &str) -> String {
+    match url.strip_prefix("https://") {
+        // The answer to the first message of TLS is no message of TLS.
+        Some(host) if why.contains("InvalidContentType") => {
+            format!("the server answers without TLS: try http://{host}")
+        }
+        _ => "is it running? `windlass serve` starts one; --server, WINDLASS_SERVER or a context names it".to_owned(),
     }
 }
 

@@ -194,6 +194,12 @@ fn follow_and_print(
         Some(program) => ProgressDisplay::new(options.quiet, program),
         None => ProgressDisplay::Quiet,
     };
+    progress.set_run(global, run);
+    if let (Some(program), Some(events)) = (&program, past_events) {
+        let frames = detail.get("current").map(decode::frames).transpose()?.unwrap_or_default();
+        // A run that was paused is being resumed.
+        progress.seed_frames(&program.plan, &frames, (events, row.created_at, false), decode::waits(&detail)?.1);
+    }
     let mut follower = EventFollower::new(runs, run, past_events.unwrap_or_default());
     let mut interrupts = options.interrupts;
     let followed = runs.block_on(async {

@@ -64,19 +64,52 @@ impl ServerTarget {
     }
 }
 
-/// Returns the server that a command uses; `None` if it uses a store. The first that is given counts: `--server`,
-/// `--store`, `WINDLASS_SERVER`, `WINDLASS_STORE`, the current context.
-pub(crate) fn named_server(global: &GlobalArgs) -> Result<Option<ServerTarget>, CliFailure> {
-    let given = global.server.as_deref().filter(|server| !server.is_empty());
-    let from_environment = given.is_some() && variable("WINDLASS_SERVER").as_deref() == given;
-    match given {
-        Some(server) if !from_environment || !stores::is_store_given(global) => resolve(global, server).map(Some),
-        None if global.store.is_none() => {
-            let contexts = Contexts::load()?;
-            contexts.current.as_deref().map(|name| from_context(global, &contexts, name)).transpose()
-        }
-        _ => Ok(None),
+/// How a server was named.
+enum ServerName {
+    Url(String),
+    Context(String),
+}
+
+impl ServerName {
+    /// Tells a URL from the name of a context.
+    fn parse(server: &str) -> Result<ServerName, CliFailure> {
+        // A text with neither a scheme, a dot nor a port is meant as the name of a context.
+        let is_name = !server.contains(['/', ':', '.']);
+        let is_context = is_name || !server.contains("://") && Contexts::load()?.contexts.contains_key(server);
+        Ok(if is_context { ServerName::Context(server.to_owned()) } else { ServerName::Url(server.to_owned()) })
     }
+
+    /// Finds how the server is named that a command uses; `None` if it uses a store. The first that is given counts:
+    /// `--server`, `--store`, `WINDLASS_SERVER`, `WINDLASS_STORE`, the current context.
+    fn find(global: &GlobalArgs) -> Result<Option<ServerName>, CliFailure> {
+        let given = global.server.as_deref().filter(|server| !server.is_empty());
+        let from_environment = given.is_some() && variable("WINDLASS_SERVER").as_deref() == given;
+        match given {
+            Some(server) if !from_environment || !stores::is_store_given(global) => ServerName::parse(server).map(Some),
+            None if global.store.is_none() => Ok(Contexts::load()?.current.map(ServerName::Context)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Returns the server that a command uses, with its token; `None` if it uses a store.
+pub(crate) fn named_server(global: &GlobalArgs) -> Result<Option<ServerTarget>, CliFailure> {
+    ServerName::find(global)?
+        .map(|name| match name {
+            ServerName::Url(url) => from_url(global, &url),
+            ServerName::Context(name) => from_context(global, &Contexts::load()?, &name),
+        })
+        .transpose()
+}
+
+/// Returns the URL of the server that a command uses, for a request without a token.
+pub(crate) fn named_server_url(global: &GlobalArgs) -> Result<Option<String>, CliFailure> {
+    ServerName::find(global)?
+        .map(|name| match name {
+            ServerName::Url(url) => Ok(url),
+            ServerName::Context(name) => Ok(Contexts::load()?.get(&name)?.server.clone()),
+        })
+        .transpose()
 }
 
 /// Returns the server for a command that always needs one.
@@ -124,14 +157,7 @@ pub(crate) fn require_store(global: &GlobalArgs, command: &str) -> Result<(), Cl
         .hint("run it on the machine of the server, or name a store with --store"))
 }
 
-fn resolve(global: &GlobalArgs, server: &str) -> Result<ServerTarget, CliFailure> {
-    if !server.contains("://") && Contexts::load()?.contexts.contains_key(server) {
-        return from_context(global, &Contexts::load()?, server);
-    }
-    // A text with neither a scheme, a dot nor a port is meant as the name of a context.
-    if !server.contains(['/', ':', '.']) {
-        return from_context(global, &Contexts::load()?, server);
-    }
+fn from_url(global: &GlobalArgs, server: &str) -> Result<ServerTarget, CliFailure> {
     let token = match (&global.token_file, variable("WINDLASS_TOKEN")) {
         (None, None) => local_token(global, server),
         (file, _) => Some(read_token(file.as_deref())?),

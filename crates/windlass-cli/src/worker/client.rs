@@ -173,7 +173,8 @@ impl ServerClient {
                     ServerRequestError::Unreachable(format!("its response could not be decoded: {error}"))
                 })
             }
-            409 => Err(ServerRequestError::StaleLease),
+            // Elsewhere a conflict has another cause, which the response names.
+            409 if self.base.ends_with(WORKER_PREFIX) => Err(ServerRequestError::StaleLease),
             408 | 429 | 500..=599 => Err(ServerRequestError::Unreachable(error_detail(status.as_u16(), &bytes))),
             status => {
                 Err(ServerRequestError::Rejected { status, detail: error_detail(status, &bytes), codes: codes(&bytes) })
@@ -245,9 +246,12 @@ pub(crate) fn accepted_certificates(ca: Option<&Path>) -> Result<AcceptedCertifi
 /// Reads the token from a file or from the environment. Never from the command line, which others can see.
 pub(crate) fn read_token(file: Option<&Path>) -> Result<Secret, CliFailure> {
     let hint = "give --token-file FILE or set WINDLASS_TOKEN; `windlass token create NAME --scope work` creates one";
+    let other_file = "name a file that contains the token, or set WINDLASS_TOKEN; the first start of `windlass serve` \
+                      writes .windlass/token, and `windlass token create NAME --scope work` creates another token";
     let text = match file {
         Some(file) => std::fs::read_to_string(file).map_err(|error| {
-            CliFailure::usage(format!("could not read {}: {error}", file.display())).code(codes::NO_TOKEN).hint(hint)
+            let message = format!("could not read the token in {}: {error}", file.display());
+            CliFailure::usage(message).code(codes::NO_TOKEN).hint(other_file)
         })?,
         None => variable("WINDLASS_TOKEN")
             .ok_or_else(|| CliFailure::usage("there is no token").code(codes::NO_TOKEN).hint(hint))?,

@@ -8,7 +8,7 @@ use windlass_core::{EventKind, LoopEndReason, LoopEventLimits};
 use windlass_store::{IterationOutcome, StoreRead};
 
 use super::iterations::covered;
-use super::{StoredEvent, StoredEvents};
+use super::{InheritedEvents, StoredEvent, StoredEvents};
 use crate::{FinalReport, RuntimeError};
 
 /// The maximum number of event pages searched for a loop's start: the number is not worth a longer wait.
@@ -46,7 +46,14 @@ pub fn loop_details(
             facts.entry(name.clone()).or_default().cancelled = count_cancelled(store, run, name)?;
         }
     }
-    for (name, max_iterations) in computed_limits(store, run, unknown)? {
+    let mut own = StoredEvents::new(run.clone(), 0);
+    let mut limits = computed_limits(&mut unknown, || own.read(store))?;
+    if let Some(row) = store.run(run)?.filter(|_| !unknown.is_empty()) {
+        // A restart inside a loop continues the loop of the run that it repeats.
+        let mut inherited = InheritedEvents::new(store, &row)?;
+        limits.extend(computed_limits(&mut unknown, || inherited.read(store))?);
+    }
+    for (name, max_iterations) in limits {
         facts.entry(name).or_default().max_iterations = Some(max_iterations);
     }
     Ok(facts)
@@ -60,19 +67,18 @@ fn count_cancelled(store: &dyn StoreRead, run: &str, name: &str) -> Result<u64, 
     Ok(covered(cancelled))
 }
 
-/// Returns the limits of loops whose limits are expressions or which have items: their start event contains them.
+/// Returns the limits of loops whose limits are expressions or which have items: their start event contains them. The
+/// loops whose start was not found remain in `unresolved`.
 fn computed_limits(
-    store: &dyn StoreRead,
-    run: &Arc<str>,
-    mut unresolved: Vec<&Arc<str>>,
+    unresolved: &mut Vec<&Arc<str>>,
+    mut read_page: impl FnMut() -> Result<Vec<StoredEvent>, RuntimeError>,
 ) -> Result<Vec<(Arc<str>, u64)>, RuntimeError> {
     let mut limits = Vec::new();
-    let mut events = StoredEvents::new(run.clone(), 0);
     for _ in 0..MAX_SCANNED_PAGES {
         if unresolved.is_empty() {
             break;
         }
-        let page = events.read(store)?;
+        let page = read_page()?;
         if page.is_empty() {
             break;
         }

@@ -30,22 +30,28 @@ pub use listed_status::{ListedCount, ListedStatus, OwnerProbe, count_by_status, 
 pub use source_location::source_span;
 pub use tree::{NextDue, due_kind, frame_path, mark_stopped, running_iterations, tree_value};
 
+use std::sync::Arc;
+
 use windlass_core::{ErrorInfo, START_EVENT, SignalDelivery};
 
 /// Returns a note for a signal that no node waits for, as far as that is known when the signal is stored. `delivery`
-/// reflects the run's state before the signal.
-pub fn undelivered_signal_note(
+/// reflects the run's state before the signal, and `waits` are the names of the signals that it waits for.
+pub fn undelivered_signal_note<'a>(
     delivery: SignalDelivery,
     name: &str,
     step: Option<&str>,
+    waits: impl IntoIterator<Item = &'a Arc<str>>,
 ) -> Option<(&'static str, String)> {
+    let others: Vec<String> =
+        waits.into_iter().filter(|other| ***other != *name).map(|one| format!("`{one}`")).collect();
+    let others = if others.is_empty() { String::new() } else { format!("; it waits for {}", others.join(", ")) };
     match (delivery, step) {
         (SignalDelivery::Delivered, _) => None,
         (SignalDelivery::Buffered, _) => {
-            Some(("buffered", format!("no node waits for `{name}` yet; the signal is buffered")))
+            Some(("buffered", format!("no node waits for `{name}` yet; the signal is buffered{others}")))
         }
         (SignalDelivery::Dropped, Some(step)) => {
-            Some(("dropped", format!("`{step}` does not wait for `{name}`; the signal was dropped")))
+            Some(("dropped", format!("`{step}` does not wait for `{name}`; the signal was dropped{others}")))
         }
         (SignalDelivery::Dropped, None) if name == START_EVENT => {
             let note = format!("`{name}` starts a run, and this run has already started; the signal was dropped");

@@ -4,7 +4,8 @@ use windlass_core::plan::iteration_suffix;
 use windlass_core::{FrameView, LoopView};
 use windlass_value::{Map, Timestamp, Value};
 
-/// Gives running nodes the status of their run if nothing of it runs: it is paused, or was interrupted.
+/// Gives running nodes the status of their run if nothing of it runs: it is paused, or was interrupted. While a run is
+/// paused, none of its nodes continues by itself.
 pub fn mark_stopped(views: &mut [FrameView], run_status: &'static str) {
     if !["paused", "interrupted"].contains(&run_status) {
         return;
@@ -13,6 +14,7 @@ pub fn mark_stopped(views: &mut [FrameView], run_status: &'static str) {
         if view.activity == "running" {
             view.activity = run_status;
         }
+        view.due = view.due.filter(|_| run_status != "paused");
         mark_stopped(&mut view.children, run_status);
     }
 }

@@ -229,9 +229,10 @@ async fn undelivered_signal(
         // A run whose plan cannot be read gets the signal all the same.
         let Ok(program) = app.engine.program(&row.plan) else { return Ok(None) };
         let stored = || StoredRun::load(app.store.as_ref(), row, program.clone()).ok().map(|seen| seen.image.state);
-        let delivery =
-            state.or_else(stored).map(|state| predict_delivery(&program, &state, &name, &payload, step.as_ref()));
-        Ok(delivery.and_then(|delivery| undelivered_signal_note(delivery, &name, step.as_deref())))
+        Ok(state.or_else(stored).and_then(|state| {
+            let delivery = predict_delivery(&program, &state, &name, &payload, step.as_ref());
+            undelivered_signal_note(delivery, &name, step.as_deref(), state.waits.keys())
+        }))
     };
     app.read_store(inspect).await
 }

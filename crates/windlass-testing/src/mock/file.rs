@@ -1,5 +1,7 @@
 //! Parsing of mock files.
 
+use std::collections::BTreeSet;
+
 use windlass_syntax::{
     Diagnostic, Diagnostics, ObjectReader, ParseLimits, ScalarRules, SourceText, SyntaxNode, SyntaxNodeKind,
     expect_list, expect_text, parse_json, parse_yaml, to_value,
@@ -85,6 +87,14 @@ impl MockFile {
     pub fn step_names(&self) -> Vec<String> {
         let steps = self.rules.iter().filter(|rule| rule.targets.steps).filter_map(|rule| rule.when.step.as_ref());
         steps.filter_map(|step| step.last_name()).map(str::to_owned).collect()
+    }
+
+    /// Returns the names of steps that rules for every definition and run name, and that none of these names is.
+    pub fn unknown_steps(&self, known: &BTreeSet<String>) -> BTreeSet<String> {
+        let for_all =
+            |rule: &&MockRule| rule.targets.steps && rule.when.definition.is_none() && rule.when.run.is_none();
+        let steps = self.rules.iter().filter(for_all).filter_map(|rule| rule.when.step.as_ref()?.last_name());
+        steps.filter(|step| !known.contains(*step)).map(str::to_owned).collect()
     }
 
     /// Returns true if a rule answers HTTP requests.
