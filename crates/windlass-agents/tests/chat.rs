@@ -52,7 +52,8 @@ async fn answers_are_the_same_in_both_protocols() {
                 {"name": "list", "id": "own"}]},
             {"when": {"contains": "silent"}, "calls": [{"name": "read", "arguments": {"path": "x"}}]},
             {"when": {"contains": "long"}, "text": "cut o", "stop": "length"},
-            {"when": {"contains": "bad"}, "text": "I will not.", "stop": "refusal"}
+            {"when": {"contains": "bad"}, "text": "I will not.", "stop": "refusal"},
+            {"when": {"contains": "wordless"}, "text": "", "stop": "refusal"}
         ]}"#,
     );
     let outcome = ask_in_all_ways(&service, ASK).await;
@@ -79,6 +80,7 @@ async fn answers_are_the_same_in_both_protocols() {
         ),
         ("long", r#""cut o""#, "[]", r#""length""#),
         ("bad", r#""I will not.""#, "[]", r#""refusal""#),
+        ("wordless", r#""refused""#, "[]", r#""refusal""#),
     ] {
         let outcome = ask_in_all_ways(&service, &ASK.replace("hello", text)).await;
         let found = (part(&outcome, "content"), part(&outcome, "calls"), part(&outcome, "stop"));

@@ -43,6 +43,9 @@ fn a_killed_run_is_interrupted_until_it_is_resumed() {
     let shown = place.windlass(&["status", "r"]);
     shown.exits(0).has("Status: Interrupted (no process runs it: windlass resume r)").has("ago");
     assert!(!shown.out.to_lowercase().contains("running"), "{}", shown.out);
+    let drawn = place.windlass(&["graph", "--run", "r"]);
+    drawn.exits(0).has("r of steps: interrupted");
+    assert!(!drawn.out.contains("running"), "{}", drawn.out);
 
     place.windlass(&["resume", "r", "-q"]).exits(0);
     assert_eq!(listed(&place, &[]), [("r".to_owned(), "succeeded".to_owned())]);

@@ -87,13 +87,16 @@ fn list_of_three(path: &str, place: &str) -> Vec<Value> {
 #[test]
 fn all_pages_are_collected() {
     let mut all = Vec::new();
-    for (path, place) in [("/plain", "nextLink"), ("/odata", "@odata.nextLink"), ("/links", "Link")] {
+    for (path, place) in
+        [("/plain", "nextLink"), ("/case", "NextLink"), ("/odata", "@odata.nextLink"), ("/links", "Link")]
+    {
         all.extend(list_of_three(path, place));
     }
     let (service, directory) = (PageService::start(&json!(all)), TestDir::new());
     let whole = json!({"value": [1, 2, 3, 4, 5], "total": 5});
     for (path, minimum, expected, pages) in [
         ("/plain", json!(1000), whole.clone(), 3),
+        ("/case", json!(1000), whole.clone(), 3),
         ("/odata", json!(5), whole.clone(), 3),
         ("/links", json!(1000), json!([1, 2, 3, 4, 5]), 3),
         ("/plain", json!("@add(2, 3)"), whole.clone(), 3),
@@ -114,6 +117,19 @@ fn all_pages_are_collected() {
     let (report, _) = run(&directory, &definition(&service, "/plain", &json!({}), &post));
     assert_eq!(report["output"]["body"], whole);
     assert_eq!(service.take_served(), ["POST /plain?x=1 200", "GET /plain?page=2 200", "GET /plain?page=3 200"]);
+}
+
+/// A mock answers the whole action: it reports no page, and its body is the list.
+#[test]
+fn a_mock_answers_all_pages_at_once() {
+    let (service, directory) = (PageService::start(&json!([])), TestDir::new());
+    directory.write("list.json", definition(&service, "/list", &json!({"minimumItemCount": 1000}), &json!({})));
+    for body in [json!({"value": [1, 2], "nextLink": "http://h/2"}), json!([3]), json!({"other": 1}), json!("text")] {
+        let output = json!({"statusCode": 200, "headers": {}, "body": body});
+        directory.write("mocks.json", json!({"mocks": [{"when": {"step": "list"}, "output": output}]}).to_string());
+        let done = directory.windlass(&["run", "list.json", "--static", "mocks.json", "--json", "-q"]);
+        assert_eq!(done.json()["output"], json!({"body": body, "status": 200}), "{}", done.err);
+    }
 }
 
 #[test]
@@ -138,7 +154,7 @@ fn a_list_that_cannot_be_read_to_its_end_fails() {
     let policy = json!({"minimumItemCount": 1000});
     for (path, code, part) in [
         ("/itself", "PaginationCycle", "leads back to a page that was fetched before"),
-        ("/circle/1", "PaginationCycle", "/circle/1 (after 1 items)"),
+        ("/circle/1", "PaginationCycle", "/circle/1 (after 2 items)"),
         ("/object", "InvalidPageResponse", "a body without an array `value`"),
         ("/text", "InvalidPageResponse", "a body that is string"),
         ("/number", "InvalidPageResponse", "`nextLink` is integer, not a string"),

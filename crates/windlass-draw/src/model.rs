@@ -173,6 +173,8 @@ pub enum ActivityState {
     /// Between two attempts.
     Retrying,
     Paused,
+    /// No process runs the run any more.
+    Interrupted,
     Ended(Status),
 }
 
@@ -188,12 +190,13 @@ impl Arrow {
 }
 
 impl ActivityState {
-    pub(crate) const ALL: [ActivityState; 10] = [
+    pub(crate) const ALL: [ActivityState; 11] = [
         ActivityState::Queued,
         ActivityState::Running,
         ActivityState::Waiting,
         ActivityState::Retrying,
         ActivityState::Paused,
+        ActivityState::Interrupted,
         ActivityState::Ended(Status::Succeeded),
         ActivityState::Ended(Status::Failed),
         ActivityState::Ended(Status::Skipped),
@@ -216,6 +219,7 @@ impl ActivityState {
             ActivityState::Waiting => "waiting",
             ActivityState::Retrying => "retrying",
             ActivityState::Paused => "paused",
+            ActivityState::Interrupted => "interrupted",
             ActivityState::Ended(status) => status.as_str(),
         }
     }
@@ -229,7 +233,7 @@ impl ActivityState {
             ActivityState::Ended(Status::Skipped) => ("#f1f1f1", "#8a8a8a"),
             ActivityState::Running => ("#e0effc", "#1c64a8"),
             ActivityState::Waiting | ActivityState::Paused | ActivityState::Queued => ("#ece7f8", "#5b3fa0"),
-            ActivityState::Retrying => ("#fdf0d5", "#96690a"),
+            ActivityState::Retrying | ActivityState::Interrupted => ("#fdf0d5", "#96690a"),
         }
     }
 }
@@ -248,6 +252,13 @@ impl NodeActivity {
             firing: None,
             worker: None,
             event: None,
+        }
+    }
+
+    /// Notes that no process runs the box any more. What waits for something outside still waits.
+    pub(crate) fn interrupt(&mut self) {
+        if matches!(self.state, ActivityState::Running | ActivityState::Retrying | ActivityState::Queued) {
+            self.state = ActivityState::Interrupted;
         }
     }
 

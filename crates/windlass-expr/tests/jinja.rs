@@ -46,7 +46,8 @@ impl TestScope {
                 "person": {"name": "Ada", "age": 36, "address": {"city": "London"}}, "empty": "", "none": [], "numbers": [3, 1, 2],
                 "rows": [{"id": 2, "ok": true, "n": "b"}, {"id": 1, "ok": false, "n": "a"}, {"id": 3, "ok": true, "n": "c"}],
                 "big": 12345678901234567890, "exact": 1e400, "shadow": "ctx", "text": " Hi There ",
-                "quote": "it's", "html": "<b>&", "items_of": {"items": [1], "keys": "mine"}, "huge": 1e300, "yes": "Yes"}"#,
+                "quote": "it's", "html": "<b>&", "bin": {"$content-type": "text/xml", "$content": "aMOp"},
+                "png": {"$content-type": "image/png", "$content": "/w=="}, "items_of": {"items": [1], "keys": "mine"}, "huge": 1e300, "yes": "Yes"}"#,
         )
     }
 }

@@ -36,7 +36,7 @@ struct PageVariables {
     seen: String,
     /// The number of pages, that of the current call included.
     count: String,
-    /// The property that holds the items of a page; null if the page is an array.
+    /// The property that holds the items of a page; null if the page is an array, empty if a mock has no items.
     key: String,
 }
 
@@ -126,7 +126,7 @@ impl LoomCompiler<'_> {
         let link = format!("{OUTCOME}.page.next");
         let message = format!(
             "the next link of a page leads back to a page that was fetched before: \
-             @{{uriScheme({link})}}://@{{uriHost({link})}}@{{uriPath({link})}} (after @{{length({})}} items)",
+             @{{first(split({link}, '?'))}} (after @{{add(length({}), {OUTCOME}.page.items)}} items)",
             read(&names.items)
         );
         self.failing_rule(when, "PaginationCycle", message, span)
@@ -138,7 +138,7 @@ impl LoomCompiler<'_> {
         let is_reached = format!("greaterOrEquals({}, {max_pages})", read(&names.count));
         let when = self.synthetic(wants_next(names, minimum, Some(&is_reached)), ExpressionMode::Condition, span);
         let message = format!(
-            "the list has more than {max_pages} pages, the limit `max_pages` (after @{{length({})}} items); give a lower \
+            "the list has more than {max_pages} pages, the limit `max_pages` (after @{{add(length({}), {OUTCOME}.page.items)}} items); give a lower \
              `minimumItemCount`, or raise `max_pages` under [limits] in windlass.toml",
             read(&names.items)
         );
@@ -168,14 +168,20 @@ impl LoomCompiler<'_> {
     }
 
     fn last_rule(&mut self, names: &PageVariables, span: Span) -> TaskRule {
-        let key = self.synthetic(format!("@{OUTCOME}.page.key"), ExpressionMode::Value, span);
+        let key = format!("@if({}, {OUTCOME}.page.key, {})", is_page(), mocked_key());
+        let key = self.synthetic(key, ExpressionMode::Value, span);
         let writes = vec![self.collect_items(names, span), write(&names.key, WriteOp::Set, key)];
         TaskRule { when: Some(self.on_success(span)), writes, ..TaskRule::new(Directive::Continue) }
     }
 
     fn collect_items(&mut self, names: &PageVariables, span: Span) -> VariableUpdate {
-        let body = format!("{OUTCOME}.result.body");
-        let items = format!("@if(equals({OUTCOME}.page.key, null), {body}, {body}?['value'])");
+        let (body, key) = (format!("{OUTCOME}.result.body"), format!("{OUTCOME}.page.key"));
+        let page = format!("if(equals({key}, null), {body}, {body}?['value'])");
+        let mocked = format!(
+            "if(equals({key}, ''), json('[]'), if(equals({key}, null), {body}, {body}?['value']))",
+            key = mocked_key()
+        );
+        let items = format!("@if({}, {page}, {mocked})", is_page());
         write(&names.items, WriteOp::Extend, self.synthetic(items, ExpressionMode::Value, span))
     }
 
@@ -183,9 +189,9 @@ impl LoomCompiler<'_> {
     fn collected(&mut self, names: &PageVariables, span: Span) -> Task {
         let (reply, items) = ("variables('_prev')", read(&names.items));
         let output = format!(
-            "@setProperty({reply}, 'body', if(equals({}, null), {items}, setProperty({reply}.body, {}, {items})))",
-            read(&names.key),
-            read(&names.key)
+            "@if(equals({key}, ''), {reply}, \
+             setProperty({reply}, 'body', if(equals({key}, null), {items}, setProperty({reply}.body, {key}, {items}))))",
+            key = read(&names.key)
         );
         let output = self.synthetic(output, ExpressionMode::Value, span);
         let nothing = self.constant(Value::Null, span);
@@ -204,6 +210,19 @@ impl LoomCompiler<'_> {
     fn synthetic(&mut self, source: String, mode: ExpressionMode, span: Span) -> ExprId {
         self.add_expression(ExprLanguage::Wdl, Value::from(source), mode, span)
     }
+}
+
+/// Returns the condition that the call reported a page. A mock reports none: its body is the whole list.
+fn is_page() -> String {
+    format!("not(equals({OUTCOME}?['page'], null))")
+}
+
+/// Returns the key of the items in the body of a mock: null for an array, an empty text for a body without items.
+fn mocked_key() -> String {
+    let body = format!("{OUTCOME}?['result']?['body']");
+    let begins = |letter: char| format!("startsWith(string({body}), '{letter}')");
+    let in_object = format!("if(equals({body}?['value'], null), '', 'value')");
+    format!("if({}, null, if({}, {in_object}, ''))", begins('['), begins('{'))
 }
 
 /// Returns the condition that another page exists and is wanted.

@@ -115,6 +115,7 @@ impl NoetlCompiler<'_> {
             ends: ArcEnds::DONE,
             when: None,
             when_failed: None,
+            needs_writes: false,
             blind: None,
             payload: None,
             writes: Vec::new(),
@@ -158,7 +159,12 @@ impl NoetlCompiler<'_> {
         // `on` says what is meant.
         let unsaid = when.filter(|_| on.is_none() && !ends.failed);
         let blind = unsaid.zip(step.as_ref()).and_then(|(when, step)| self.blind_condition(step, when));
-        let (when, when_failed) = when.map(|when| self.arc_condition(when, ends)).unwrap_or_default();
+        // `on` says what is meant.
+        let needed = when.filter(|_| on.is_none()).map(|when| self.needed_writes(when)).unwrap_or_default();
+        if ends.failed && on.is_none() {
+            when.into_iter().for_each(|when| self.warn_data_alternatives(when));
+        }
+        let (when, when_failed) = when.map(|when| self.arc_condition(when, ends, &needed)).unwrap_or_default();
         let (payload, writes) = match (args, set) {
             (Some((_, args)), _) => (Some(args.clone()), Vec::new()),
             (None, Some((_, set))) => self.arc_set(set),
@@ -172,7 +178,8 @@ impl NoetlCompiler<'_> {
         let step = step?;
         self.record_args(&step, keys.clone());
         let keys = keys.into_iter().flatten().collect();
-        Some(StepArc { step, span: node.span, ends, when, when_failed, blind, payload, writes, keys })
+        let needs_writes = !needed.is_empty();
+        Some(StepArc { step, span: node.span, ends, when, when_failed, needs_writes, blind, payload, writes, keys })
     }
 
     /// Reads `spec` of an arc and returns its `on`.
@@ -187,12 +194,20 @@ impl NoetlCompiler<'_> {
     }
 
     /// Compiles a condition for each end after which the arc may fire.
-    fn arc_condition(&mut self, when: &SyntaxNode, ends: ArcEnds) -> (Option<ExprId>, Option<ExprId>) {
+    fn arc_condition(
+        &mut self,
+        when: &SyntaxNode,
+        ends: ArcEnds,
+        needed: &[String],
+    ) -> (Option<ExprId>, Option<ExprId>) {
         self.check_events(when);
         self.check_status_words(when);
         let source = self.check_template(when, ExpressionMode::Condition);
         let done = ends.done.then(|| self.add_expression(source.clone(), ExpressionMode::Condition, when.span));
-        let failed = ends.failed.then(|| self.add_expression(source, ExpressionMode::Guard, when.span));
+        let failed = ends.failed.then(|| {
+            let source = self.failure_condition(&source, needed);
+            self.add_expression(source, ExpressionMode::Guard, when.span)
+        });
         (done, failed)
     }
 

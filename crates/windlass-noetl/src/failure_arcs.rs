@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use windlass_core::plan::{VariableUpdate, WriteOp};
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{Span, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_list, format_names, to_value};
-use windlass_value::Level;
+use windlass_value::{ExpressionMode, Level, Value};
 
 use crate::codes;
 use crate::compiler::NoetlCompiler;
@@ -62,10 +63,25 @@ impl FailureWrites {
     }
 }
 
+/// The variable with the names that the `do: fail` rule that ended this visit of the step has written.
+const FAILURE: &str = "_failure";
+/// The name of the result among them.
+const RESULT: &str = "result";
+
+/// Returns the name of a variable in `_failure`.
+fn failure_name(level: Level, name: &str) -> String {
+    match level {
+        Level::Run => format!("ctx.{name}"),
+        _ => format!("vars.{name}"),
+    }
+}
+
 /// The part of a step's end that a name in a condition reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum ConditionSubject {
     Failure,
+    /// A variable that a `do: fail` rule writes: the failure, if that rule ended the step.
+    Written(String),
     /// The step's result.
     Result,
     /// A variable, an earlier step.
@@ -81,8 +97,53 @@ impl NoetlCompiler<'_> {
         if let Some(ends) = on.and_then(|on| self.listed_ends(on)) {
             return ends;
         }
-        let looks = when.is_some_and(|when| self.subjects(when).contains(&ConditionSubject::Failure));
+        let is_failure =
+            |subject: &ConditionSubject| matches!(subject, ConditionSubject::Failure | ConditionSubject::Written(_));
+        let looks = when.is_some_and(|when| self.subjects(when).iter().any(is_failure));
         ArcEnds { done: true, failed: looks }
+    }
+
+    /// Returns the variables that an arc takes as the failure: it fires after a failure only if the rule that ended the
+    /// step wrote one of them. Empty if the condition looks at the failure itself.
+    pub(crate) fn needed_writes(&self, when: &SyntaxNode) -> Vec<String> {
+        let mut needed = Vec::new();
+        for subject in self.subjects(when) {
+            match subject {
+                ConditionSubject::Failure => return Vec::new(),
+                ConditionSubject::Written(name) if !needed.contains(&name) => needed.push(name),
+                _ => {}
+            }
+        }
+        needed
+    }
+
+    /// Returns the condition after a failure of an arc that needs these variables.
+    pub(crate) fn failure_condition(&self, source: &Value, needed: &[String]) -> Value {
+        let Some(text) = source.as_str().filter(|_| !needed.is_empty()) else { return source.clone() };
+        let tests: Vec<String> = needed.iter().map(|name| format!("'{name}' in vars.{FAILURE}")).collect();
+        let test = format!("vars.{FAILURE} is defined and ({})", tests.join(" or "));
+        Value::from(match expr::single_expression(text) {
+            Some(inner) => format!("{{{{ {test} and ({inner}) }}}}"),
+            None => format!("{{% if {test} %}}{text}{{% endif %}}"),
+        })
+    }
+
+    /// Lets each `do: fail` rule of a step note what it has written, if an arc needs it.
+    pub(crate) fn note_failure_writes(&mut self, tasks: &mut [NoetlTask], arcs: &[StepArc]) {
+        if !arcs.iter().any(|arc| arc.needs_writes) {
+            return;
+        }
+        for task in tasks {
+            let span = task.span;
+            for rule in task.rules.iter_mut().filter(|rule| matches!(rule.then, RuleAction::Fail)) {
+                let result = rule.previous.is_some().then(|| RESULT.to_owned());
+                let written = rule.writes.iter().map(|write| failure_name(write.level, &write.name));
+                let names: Vec<Value> = written.chain(result).map(Value::from).collect();
+                let names = self.add_expression(Value::list(names), ExpressionMode::Value, span);
+                let write = VariableUpdate::new(Level::Step, FAILURE, WriteOp::Set, Some(names));
+                rule.writes.push(VariableUpdate { ignores_input: true, hidden: true, ..write });
+            }
+        }
     }
 
     /// Reads `on: [failed]`, `on: [done]` or both.
@@ -117,21 +178,25 @@ impl NoetlCompiler<'_> {
     fn subject(&self, found: &TemplateReference, text: &str) -> ConditionSubject {
         let (name, part) = (found.name.as_str(), found.path.first().map(String::as_str));
         let writes = &self.failure_writes;
-        let written = |names: &BTreeSet<Arc<str>>, name: &str| match names.contains(name) {
-            true => ConditionSubject::Failure,
-            false => ConditionSubject::Data,
+        let written = |level: Level, name: &str| {
+            let names = if level == Level::Run { &writes.run } else { &writes.step };
+            match names.contains(name) {
+                true => ConditionSubject::Written(failure_name(level, name)),
+                false => ConditionSubject::Data,
+            }
         };
         match (name, part) {
             ("event" | "error", _) | ("outcome" | "this", None) => ConditionSubject::Failure,
             ("outcome" | "output" | "this", _) => self.result_subject(found, text),
-            ("response" | "result", _) if writes.result => ConditionSubject::Failure,
+            ("response" | "result", _) if writes.result => ConditionSubject::Written(RESULT.to_owned()),
             ("response" | "result", _) => ConditionSubject::Result,
-            ("ctx", Some(key)) => written(&writes.run, key),
-            ("vars" | "step", Some(key)) if self.run_vars.contains(key) => written(&writes.run, key),
-            ("vars" | "step", Some(key)) => written(&writes.step, key),
+            ("ctx", Some(key)) => written(Level::Run, key),
+            ("vars" | "step", Some(key)) if self.run_vars.contains(key) => written(Level::Run, key),
+            ("vars" | "step", Some(key)) => written(Level::Step, key),
             ("workload" | "payload" | "args" | "input", _) => ConditionSubject::Input,
             _ if self.context.step.as_deref() == Some(name) => self.result_subject(found, text),
-            _ if writes.run.contains(name) || writes.step.contains(name) => ConditionSubject::Failure,
+            _ if writes.step.contains(name) => written(Level::Step, name),
+            _ if writes.run.contains(name) => written(Level::Run, name),
             _ if self.workload.as_ref().is_some_and(|keys| keys.contains_key(name)) => ConditionSubject::Input,
             _ => ConditionSubject::Data,
         }
@@ -147,9 +212,31 @@ impl NoetlCompiler<'_> {
             (Some("stats"), Some("failed")) => true,
             // A reply and a program report their failure in the result as well.
             (Some("status_code" | "exit_code"), _) | (Some("result"), Some("status_code" | "exit_code")) => true,
-            _ => self.failure_writes.result,
+            _ if self.failure_writes.result => return ConditionSubject::Written(RESULT.to_owned()),
+            _ => false,
         };
         if looks { ConditionSubject::Failure } else { ConditionSubject::Result }
+    }
+
+    /// Warns about a condition that reads the failure and may be met by data alone: it is also met after a failure that
+    /// it does not mean.
+    pub(crate) fn warn_data_alternatives(&mut self, when: &SyntaxNode) {
+        let source = to_value(when);
+        let Some(condition) = source.as_str().and_then(expr::single_expression) else { return };
+        let alternatives = split_alternatives(condition);
+        let is_split = alternatives.len() > 1;
+        let found = alternatives.into_iter().find(|part| is_vacuous(part) || is_split && !self.looks_at_failure(part));
+        let Some(part) = found else { return };
+        let message = format!("a failed step may take this arc: `{part}` is also met by a failure that is not meant");
+        let hint =
+            "say which end is meant: `event.name == 'step.failed' and …`, or `spec: {on: [done]}` next to `step`";
+        self.warning(codes::BLIND_ARC, when.span, message, hint);
+    }
+
+    fn looks_at_failure(&self, part: &str) -> bool {
+        let source = Value::from(format!("{{{{ {part} }}}}"));
+        let looks = |subject| matches!(subject, ConditionSubject::Failure | ConditionSubject::Written(_));
+        expr::references(&source).iter().any(|found| looks(self.subject(found, part)))
     }
 
     /// Warns about conditions that may be meant for a failure and do not look at it, unless another arc of the step
@@ -204,6 +291,35 @@ impl NoetlCompiler<'_> {
             self.warning(codes::NEVER_REACHED, span, message, hint);
         }
     }
+}
+
+/// Splits a condition at each `or` outside of quotes and brackets.
+fn split_alternatives(condition: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut depth, mut quote) = (Vec::new(), 0, 0_usize, None);
+    for (at, letter) in condition.char_indices() {
+        match (quote, letter) {
+            (Some(open), _) => quote = (letter != open).then_some(open),
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ')' | ']' | '}') => depth = depth.saturating_sub(1),
+            (None, 'o') if depth == 0 && condition[at..].starts_with("or ") && condition[..at].ends_with(' ') => {
+                parts.push(condition[start..at].trim());
+                start = at + "or ".len();
+            }
+            (None, _) => {}
+        }
+    }
+    parts.push(condition[start..].trim());
+    parts
+}
+
+/// Returns true for a condition that names the end of the step and is met by every end, or by a failure without that
+/// detail: `event is defined`, `outcome.http.status | default(200) != 404`.
+fn is_vacuous(part: &str) -> bool {
+    let names_end = |name: &str| ["event", "outcome", "this"].contains(&name.trim());
+    let always = part.strip_suffix(" is defined").is_some_and(names_end);
+    let differs = part.split_once("!=").is_some_and(|(before, _)| before.contains("default("));
+    always || differs && !part.contains(" and ")
 }
 
 /// Returns the operator and the text with which a status is compared, if it is compared with a literal.

@@ -136,6 +136,8 @@ pub(crate) struct StepArc {
     pub when: Option<ExprId>,
     /// The same condition after a failure: a missing value counts as false.
     pub when_failed: Option<ExprId>,
+    /// After a failure the condition is about variables that a `do: fail` rule must have written.
+    pub needs_writes: bool,
     /// The span of a condition that may be meant for a failure and does not look at it.
     pub blind: Option<Span>,
     pub payload: Option<ExprId>,

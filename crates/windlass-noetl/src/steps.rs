@@ -80,7 +80,7 @@ impl<'a> NoetlCompiler<'a> {
         let selection = self.selection(&mut object);
         let looped = looping.and_then(|(_, node)| self.looping(node, form));
         let (tool_node, retry_node) = (tool.map(|(_, tool)| tool), retry.map(|(_, retry)| retry));
-        let (tasks, mut object) = self.body(object, tool_node, retry_node, node.span);
+        let (mut tasks, mut object) = self.body(object, tool_node, retry_node, node.span);
         if tool.is_none() {
             self.report_missing_tool(
                 &mut object,
@@ -109,6 +109,8 @@ impl<'a> NoetlCompiler<'a> {
         self.failure_writes = FailureWrites::collect(tasks.iter().chain(&after));
         let next = next.map(|next| self.next(next)).unwrap_or_default();
         let inclusive = next.inclusive.or(spec.inclusive).unwrap_or(false);
+        self.note_failure_writes(&mut tasks, &next.arcs);
+        self.note_failure_writes(&mut after, &next.arcs);
         self.unreachable_arcs(&next.arcs, inclusive);
         if !tasks.is_empty() {
             self.warn_blind_arcs(&next.arcs);

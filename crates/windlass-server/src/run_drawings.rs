@@ -167,13 +167,13 @@ impl Drop for BackgroundRead {
     }
 }
 
-/// Applies `project` to a run whose events were all read. Returns None if reading takes longer than the timeout; the
-/// rest is then read in the background for the next request.
+/// Applies `project` to a run, with true if all its events were read. If reading takes longer than the timeout, the rest
+/// is read in the background for the next request. Returns None while another request reads, or if `project` does.
 fn with_projection<T>(
     app: &App,
     row: &RunRow,
     plan: &Plan,
-    project: impl FnOnce(&mut RunProjection) -> T,
+    project: impl FnOnce(&mut RunProjection, bool) -> Option<T>,
 ) -> Result<Option<T>, RuntimeError> {
     let shared = app
         .views
@@ -186,12 +186,13 @@ fn with_projection<T>(
         Err(TryLockError::WouldBlock) => return Ok(None),
     };
     if painter.is_reading {
-        return Ok(None);
+        return Ok(project(&mut painter, false));
     }
     if painter.read(app, app.views.painters.read_timeout)? {
-        return Ok(Some(project(&mut painter)));
+        return Ok(project(&mut painter, true));
     }
-    let Some(slot) = BackgroundRead::begin(&app.views.painters.background_reads) else { return Ok(None) };
+    let found = project(&mut painter, false);
+    let Some(slot) = BackgroundRead::begin(&app.views.painters.background_reads) else { return Ok(found) };
     painter.is_reading = true;
     drop(painter);
     let app = app.clone();
@@ -208,7 +209,7 @@ fn with_projection<T>(
             }
         }
     });
-    Ok(None)
+    Ok(found)
 }
 
 /// Draws a run. For a run with more events than can be read now, the drawing shows only its state.
@@ -218,9 +219,9 @@ pub(crate) fn run_drawing(
     program: &Program,
     state: impl FnOnce() -> Result<State, RuntimeError>,
 ) -> Result<Drawing, RuntimeError> {
-    let drawn = with_projection(app, row, &program.plan, |painter| {
+    let drawn = with_projection(app, row, &program.plan, |painter, is_whole| {
         let now = run_time_now(row, painter.newest);
-        painter.drawing.snapshot(now)
+        is_whole.then(|| painter.drawing.snapshot(now))
     })?;
     match drawn {
         Some(drawn) => Ok(drawn),
@@ -228,14 +229,17 @@ pub(crate) fn run_drawing(
     }
 }
 
-/// Evaluates the timeline of a run; None for a run whose events cannot be read in time.
+/// Evaluates the timeline of a run, as far as its events can be read in time; `project` gets true if all were read.
+/// None while another request reads them.
 pub(crate) fn run_timeline<T>(
     app: &App,
     row: &RunRow,
     plan: &Plan,
-    project: impl FnOnce(&Timeline, Timestamp) -> T,
+    project: impl FnOnce(&Timeline, Timestamp, bool) -> T,
 ) -> Result<Option<T>, RuntimeError> {
-    with_projection(app, row, plan, |painter| project(&painter.timeline, run_time_now(row, painter.newest)))
+    with_projection(app, row, plan, |painter, is_whole| {
+        Some(project(&painter.timeline, run_time_now(row, painter.newest), is_whole))
+    })
 }
 
 /// Draws a run from its state, by replaying finished and current steps as synthetic events.

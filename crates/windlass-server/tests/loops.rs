@@ -368,6 +368,25 @@ async fn a_run_with_very_many_events_is_drawn_from_its_state_first() {
     }
 }
 
+/// The first page has the entries that have been read, and says where the next one begins.
+#[tokio::test]
+async fn the_steps_of_a_run_with_very_many_events_come_page_by_page() {
+    let mut views = ReaderViews::default();
+    views.painters.read_timeout = std::time::Duration::ZERO;
+    let world = World::with_views(Arc::new(MemoryStore::new()), ServerOptions::default(), Limits::default(), views);
+    world.register(&counting("count", 400)).await;
+    world.run("count", "r1").await;
+    let first = world.get("/api/v1/runs/r1/steps").await.expect_status(200);
+    assert!(!first["items"].as_array().expect("items").is_empty(), "{first}");
+    assert_eq!((&first["partial"], first["next"].is_u64()), (&json!(true), true), "{first}");
+    let begun = Instant::now();
+    while world.get("/api/v1/runs/r1/steps").await.expect_status(200)["partial"] == true {
+        assert!(begun.elapsed() < common::HANG, "it is never read");
+    }
+    let rest = world.get(&format!("/api/v1/runs/r1/steps?from={}", first["next"])).await.expect_status(200);
+    assert_eq!((&rest["partial"], &rest["next"]), (&json!(false), &json!(null)), "{rest}");
+}
+
 #[tokio::test]
 async fn the_journal_is_paged_tick_by_tick() {
     let world = World::new();

@@ -51,13 +51,14 @@ fn agent_text(reader: &mut ScopeReader<'_>) -> Result<String, EvalError> {
     Ok(text)
 }
 
-/// The output of a loop over items: the content of the last completed iteration, or of all of them.
+/// The output of a loop over items: the content of the last completed iteration, or of all of them. Its `stop` is the
+/// last one of a completed iteration: an item without a complete answer is a part of the loop's result.
 pub(super) fn for_each_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (name, cumulative) = (config.text("name")?, config.flag("cumulative")?);
     Ok(Box::new(move |reader| {
         let kept = reader.own_output(&name)?;
         let mut iterations = Vec::new();
-        let mut contents: Vec<Arc<str>> = Vec::new();
+        let (mut contents, mut stop): (Vec<Arc<str>>, Value) = (Vec::new(), Value::Null);
         let entries = reader.list(&kept)?;
         let items = all_items(reader)?;
         for entry in entries {
@@ -69,6 +70,7 @@ pub(super) fn for_each_output(config: &Config<'_>) -> Result<CompiledFunction, S
                 let content = reader.text(&entry, "content")?;
                 reader.pay(content.len())?;
                 contents.push(content);
+                stop = map.get("stop").cloned().unwrap_or(stop);
             }
             iterations.push(entry);
         }
@@ -78,7 +80,7 @@ pub(super) fn for_each_output(config: &Config<'_>) -> Result<CompiledFunction, S
             true => Value::from(contents.join(ITERATION_SEPARATOR)),
             false => contents.pop().map_or(Value::from(""), Value::Str),
         };
-        Ok(output(content, Value::object([("iterations", Value::list(iterations))]), &Value::Null))
+        Ok(output(content, Value::object([("iterations", Value::list(iterations))]), &stop))
     }))
 }
 

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use windlass_draw::{Drawing, DrawingFormat, RunDrawing};
-use windlass_runtime::inspect::{InheritedEvents, StoredEvent, StoredEvents, run_time_now};
+use windlass_runtime::inspect::{
+    InheritedEvents, ListedStatus, StoredEvent, StoredEvents, listed_status, run_time_now,
+};
 use windlass_runtime::{RuntimeError, codec};
 use windlass_store::Store;
 
@@ -56,7 +58,8 @@ fn draw_run(store: &dyn Store, run_ref: &str) -> Result<Drawing, CliFailure> {
     let row = stores::find(store, run_ref)?;
     let plan = store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
     let plan = codec::decode_plan(&plan.body)?;
-    let mut drawing = RunDrawing::new(&plan).with_run_name(&*row.run);
+    let is_interrupted = listed_status(store, &row)? == ListedStatus::Interrupted;
+    let mut drawing = RunDrawing::new(&plan).with_run_name(&*row.run).interrupted(is_interrupted);
     let mut inherited = InheritedEvents::new(store, &row)?;
     let mut events = StoredEvents::new(row.run.clone(), 0);
     let mut newest = row.created_at;

@@ -68,6 +68,7 @@ pub struct RunDrawing {
     plan_drawing: PlanDrawing,
     name: Option<String>,
     now: Option<Timestamp>,
+    is_interrupted: bool,
     max_nodes: usize,
     facts: BTreeMap<BoxKey, ActivityFacts>,
     /// The place that each box belongs to, if any.
@@ -123,6 +124,7 @@ impl RunDrawing {
             wait_steps: waiters,
             name: None,
             now: None,
+            is_interrupted: false,
             max_nodes: MAX_NODES,
             facts: BTreeMap::new(),
             places,
@@ -156,6 +158,13 @@ impl RunDrawing {
     #[must_use]
     pub fn as_of(mut self, now: Timestamp) -> RunDrawing {
         self.now = Some(now);
+        self
+    }
+
+    /// Sets whether the run has work to do and no process that does it: nothing of it is running then.
+    #[must_use]
+    pub fn interrupted(mut self, is_interrupted: bool) -> RunDrawing {
+        self.is_interrupted = is_interrupted;
         self
     }
 
@@ -496,6 +505,9 @@ impl RunDrawing {
         }
         if let (Some(state), ActivityState::Running | ActivityState::Queued) = (self.state, whole.state) {
             whole.state = state;
+        }
+        if self.is_interrupted && !matches!(whole.state, ActivityState::Ended(_)) {
+            whole.state = ActivityState::Interrupted;
         }
         // A run has no attempts.
         whole.attempts = 0;

@@ -14,8 +14,11 @@ pub(crate) fn paint(run: &RunDrawing) -> Drawing {
     let over = matches!(run.run_activity(run.newest).state, ActivityState::Ended(_));
     let now = run.now.filter(|_| !over).unwrap_or(run.newest).max(run.newest);
     let whole = run.run_activity(now);
-    let passages: BTreeMap<&BoxKey, NodeActivity> =
+    let mut passages: BTreeMap<&BoxKey, NodeActivity> =
         run.facts.iter().map(|(key, facts)| (key, facts.to_activity(now, over))).collect();
+    if run.is_interrupted {
+        passages.values_mut().for_each(NodeActivity::interrupt);
+    }
     let by_cause = !run.causes.is_empty();
     let painter = RunPainter { run, passages, by_cause };
     let (items, arrows) = painter.all(&whole);

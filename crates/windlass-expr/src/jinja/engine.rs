@@ -11,7 +11,7 @@ use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, Value as Inne
 use windlass_value::{EvalError, EvalErrorKind, EvalScope, Meter, Value};
 
 use super::filters;
-use super::object::{from_engine, is_wrapped_value, to_engine};
+use super::object::{binary_text, from_engine, is_wrapped_value, to_engine};
 use super::path::JinjaPath;
 use super::session::{EvalSession, SESSION, from_engine_error, session_value, to_engine_error};
 use crate::wdl::values::WdlContext;
@@ -39,16 +39,14 @@ static BASE: LazyLock<Environment<'static>> = LazyLock::new(|| {
         let count = |bytes: usize| {
             session.as_ref().map_or(Ok(()), |session| session.count_output(bytes)).map_err(to_engine_error)
         };
-        match value.as_str() {
-            Some(text) => {
-                count(text.len())?;
-                out.write_str(text).map_err(Error::from)
-            }
-            None => {
-                let text = value.to_string();
-                count(text.len())?;
-                out.write_str(&text).map_err(Error::from)
-            }
+        let mut write = |text: &str| {
+            count(text.len())?;
+            out.write_str(text).map_err(Error::from)
+        };
+        match (value.as_str(), binary_text(value)) {
+            (Some(text), _) => write(text),
+            (None, Some(text)) => write(&text.map_err(to_engine_error)?),
+            (None, None) => write(&value.to_string()),
         }
     });
     filters::add(&mut env);
@@ -95,7 +93,9 @@ impl JinjaProgram {
         let mut slot = |path: &JinjaPath| path.value(scope, meter).and_then(|value| content(value, scope, meter));
         let values: Arc<Vec<PathValue>> = Arc::new(self.paths.iter().map(&mut slot).collect());
         let seed = if self.uses_random { scope.random() } else { 0 };
-        let mut session = Arc::new(EvalSession::new(meter, scope.now(), seed));
+        let run = scope.run();
+        let session = EvalSession::new(meter, scope.now(), seed);
+        let mut session = Arc::new(session.with_run(run.execution_id, run.parent_execution_id));
         for _ in 0..MAX_ROUNDS {
             let result = self.run(&values, &session, meter);
             let requested = session.take_requested();

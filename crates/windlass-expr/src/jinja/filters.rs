@@ -7,7 +7,7 @@ use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, State, Value as Inner};
 use windlass_value::{EvalError, EvalErrorKind, Value, parse_json, to_json, to_json_pretty};
 
-use super::object::{describe, from_engine, is_wrapped_value, text_bytes, to_engine, type_error};
+use super::object::{binary_text, describe, from_engine, is_wrapped_value, text_bytes, to_engine, type_error};
 use super::path::{JinjaStep, missing_error};
 use super::session::{EvalSession, to_engine_error};
 use super::truth::inner_is_true;
@@ -33,6 +33,8 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("present", present);
     env.add_filter("len", minijinja::filters::length);
     env.add_filter("safe", |value: Inner| value);
+    env.add_filter("string", string);
+    env.add_filter("__text", text_of_binary);
     env.add_filter("__truth", |value: Inner| inner_is_true(&value));
     env.add_filter("__null", |value: Inner| if value.is_undefined() { Inner::from(()) } else { value });
     env.add_filter("__need", require);
@@ -47,6 +49,20 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_function("uuid", uuid);
     add_methods(env);
     super::lists::add(env);
+}
+
+/// Converts a value to text, a binary value to its own.
+fn string(value: Inner) -> FilterResult {
+    let value = text_of_binary(value)?;
+    Ok(if value.as_str().is_some() { value } else { Inner::from(value.to_string()) })
+}
+
+/// Returns the text of a binary value, and any other value unchanged.
+fn text_of_binary(value: Inner) -> FilterResult {
+    match binary_text(&value) {
+        Some(text) => text.map(Inner::from).map_err(to_engine_error),
+        None => Ok(value),
+    }
 }
 
 fn add_methods(env: &mut Environment<'static>) {
@@ -184,10 +200,37 @@ fn tojson(state: &mut State, value: Inner, indent: Option<Inner>, kwargs: Kwargs
     let named: Option<Inner> = kwargs.get("indent")?;
     kwargs.assert_all_used()?;
     let value = from_engine(&value, &session).map_err(to_engine_error)?;
-    let value = load_all(&value, &session).map_err(to_engine_error)?;
+    let value = run_numbers_as_text(load_all(&value, &session).map_err(to_engine_error)?, session.run_numbers);
     session.reserve_text(value.size_up_to(usize::MAX / 2)).map_err(to_engine_error)?;
     let pretty = indent.or(named).is_some_and(|indent| !indent.is_none() && !indent.is_undefined());
     Ok(Inner::from(if pretty { to_json_pretty(&value) } else { to_json(&value) }))
+}
+
+/// The smallest number of a run that is written as text in JSON: many readers round larger integers than 2^53.
+const MIN_RUN_NUMBER: i64 = 1 << 40;
+
+/// Returns the value with the numbers of the run and its parent as decimal texts.
+fn run_numbers_as_text(value: Value, numbers: [i64; 2]) -> Value {
+    let inner = |value: &Value| run_numbers_as_text(value.clone(), numbers);
+    match &value {
+        Value::Int(number) if *number >= MIN_RUN_NUMBER && numbers.contains(number) => Value::from(number.to_string()),
+        Value::List(items) if items.iter().any(|item| has_run_number(item, numbers)) => {
+            Value::list(items.iter().map(inner).collect())
+        }
+        Value::Map(map) if map.iter().any(|(_, item)| has_run_number(item, numbers)) => {
+            Value::map(map.iter().map(|(key, item)| (key.clone(), inner(item))).collect())
+        }
+        _ => value,
+    }
+}
+
+fn has_run_number(value: &Value, numbers: [i64; 2]) -> bool {
+    match value {
+        Value::Int(number) => *number >= MIN_RUN_NUMBER && numbers.contains(number),
+        Value::List(items) => items.iter().any(|item| has_run_number(item, numbers)),
+        Value::Map(map) => map.iter().any(|(_, item)| has_run_number(item, numbers)),
+        _ => false,
+    }
 }
 
 /// Returns the value with all stored values inside it loaded.

@@ -500,6 +500,14 @@ fn is_comparison(op: BinOpKind) -> bool {
     matches!(op, Eq | Ne | Lt | Lte | Gt | Gte | In)
 }
 
+/// Returns an operand of `~`: the text of a binary value.
+fn concatenated(operand: &str) -> String {
+    match operand.starts_with(['"', '\'']) {
+        true => operand.to_owned(),
+        false => format!("({operand}|__text)"),
+    }
+}
+
 fn binary(op: BinOpKind, left: &str, right: &str) -> String {
     let number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     let sign = match op {
@@ -519,7 +527,7 @@ fn binary(op: BinOpKind, left: &str, right: &str) -> String {
         // The engine would treat a string on the left as a format string.
         BinOpKind::Rem => return format!("(({left}|__number) % {right})"),
         // These can lengthen a string.
-        BinOpKind::Concat => return format!("(({left} ~ {right})|__size)"),
+        BinOpKind::Concat => return format!("(({} ~ {})|__size)", concatenated(left), concatenated(right)),
         BinOpKind::Mul if number(left) && number(right) => "*",
         BinOpKind::Mul => return format!("((({left}|__factor) * ({right}|__factor))|__size)"),
         BinOpKind::Add if !number(left) && !number(right) => return format!("(({left} + {right})|__size)"),

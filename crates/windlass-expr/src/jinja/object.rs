@@ -8,6 +8,7 @@ use minijinja::{Error, Value as Inner};
 use windlass_value::{EvalError, EvalErrorKind, Map, Value};
 
 use super::session::{EvalSession, from_engine_error, to_engine_error};
+use crate::wdl::functions::encoding::content_text;
 use crate::wdl::values::MAX_DEPTH;
 
 /// Converts a value to an engine value.
@@ -100,6 +101,16 @@ impl Object for MapObject {
     fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
         Some(self.map.len())
     }
+}
+
+/// Returns the text of a binary value; none for any other value. Bytes that are not text fail.
+pub(super) fn binary_text(value: &Inner) -> Option<Result<String, EvalError>> {
+    const HINT: &str = "`{{ x['$content'] }}` is the content as base64; a template without text around it, `\"{{ x }}\"`, \
+                        passes the value on as it is";
+    let map = &value.downcast_object_ref::<MapObject>()?.map;
+    let part = |key: &str| map.get(key).and_then(Value::as_str);
+    let (content, content_type) = (part("$content")?, part("$content-type")?);
+    Some(content_text("a binary value in a text", content, content_type).map_err(|error| error.with_hint(HINT)))
 }
 
 /// Returns whether the value is one of our lists or objects, unchanged.

@@ -199,7 +199,7 @@ fn args(scope: &dyn EvalScope) -> Option<Value> {
 }
 
 /// Variables that a dialect's compiler reserves for itself.
-const INTERNAL: [&str; 3] = ["_last", "_meta", "_pages"];
+const INTERNAL: [&str; 4] = ["_failure", "_last", "_meta", "_pages"];
 
 /// Returns the variables of a level, without the internal ones.
 fn variables(level: Level, scope: &dyn EvalScope) -> impl Iterator<Item = (Arc<str>, Value)> {

@@ -19,6 +19,8 @@ pub(super) struct EvalSession {
     max_bytes: usize,
     pub now: Timestamp,
     seed: u64,
+    /// The numbers of the run and of its parent, which are text in JSON.
+    pub run_numbers: [i64; 2],
     draws: AtomicU64,
     /// Set when the fuel has run out: the engine may treat that error as a value and continue.
     out_of_fuel: AtomicBool,
@@ -51,10 +53,16 @@ impl EvalSession {
             max_bytes: meter.max_output_bytes,
             now,
             seed,
+            run_numbers: [0; 2],
             draws: AtomicU64::new(0),
             out_of_fuel: AtomicBool::new(false),
             blobs: Mutex::default(),
         }
+    }
+
+    /// Sets the numbers of the run and of its parent.
+    pub(crate) fn with_run(self, execution_id: i64, parent: Option<i64>) -> EvalSession {
+        EvalSession { run_numbers: [execution_id, parent.unwrap_or_default()], ..self }
     }
 
     pub(crate) fn from_state(state: &State) -> Option<Arc<EvalSession>> {
@@ -120,7 +128,7 @@ impl EvalSession {
         let mut known = std::mem::take(&mut blobs.loaded);
         known.extend(loaded);
         let blobs = Mutex::new(Blobs { loaded: known, requested: Vec::new() });
-        EvalSession { blobs, ..EvalSession::new(meter, self.now, self.seed) }
+        EvalSession { blobs, run_numbers: self.run_numbers, ..EvalSession::new(meter, self.now, self.seed) }
     }
 
     /// Returns the next random number. It derives from the tick's seed, so a replay draws the same numbers.

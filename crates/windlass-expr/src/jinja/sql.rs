@@ -13,9 +13,8 @@
 //! | in a comment | nothing |
 //! | `{% for x in xs %} INSERT …; {% endfor %}` | the statements with `for_each`: once for every item |
 //!
-//! Within `'…'` a trailing `| replace("'", "''")` is removed: it doubles quotes for text that is pasted into SQL, and
-//! a bound value would keep them doubled. A value cannot be a name or a part of one: see `clauses`. Such a value, and a
-//! template statement (`{% if %}`), is rejected with a hint.
+//! Within `'…'` a trailing `| replace("'", "''")` is removed, as a bound value would keep the quotes doubled. A value as
+//! a name or a part of one (see `clauses`), and a template statement (`{% if %}`), are rejected with a hint.
 
 use std::ops::Range;
 
@@ -28,6 +27,7 @@ use holes::{Hole, HoleKind, Item, first_hole, first_inner, has_bound_value, item
 mod clauses;
 mod holes;
 mod loops;
+mod rest;
 
 pub use loops::SqlLoop;
 
@@ -236,7 +236,7 @@ impl Splitter<'_> {
         match hole.kind {
             HoleKind::Raw => {
                 self.raw(hole);
-                return self.clauses.operand();
+                return self.clauses.name();
             }
             HoleKind::Name => return self.checked_name(hole),
             HoleKind::Value => {}
@@ -270,7 +270,7 @@ impl Splitter<'_> {
         }
         self.statement.names.push(hole.range.clone());
         self.push_template(&hole.inner);
-        self.clauses.operand();
+        self.clauses.name();
     }
 
     /// Rejects a value where the database reads it as a constant although the author must have meant a name.
@@ -508,7 +508,7 @@ impl Splitter<'_> {
 
     /// Reads `"…"`: a name.
     fn name(&mut self) {
-        self.clauses.operand();
+        self.clauses.name();
         self.push('"');
         self.at += 1;
         while let Some(item) = self.items.get(self.at) {

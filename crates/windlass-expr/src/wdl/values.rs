@@ -333,6 +333,32 @@ pub(crate) fn to_text(context: &mut WdlContext, value: &Value) -> Result<Arc<str
     })
 }
 
+/// Compares two values as `equals` does: a binary value equals the text that it holds. Bytes that are no text fail.
+pub(crate) fn equal_values(context: &mut WdlContext, left: &Value, right: &Value) -> Result<bool, EvalError> {
+    if let (Value::Stored(a), Value::Stored(b)) = (left, right)
+        && a.hash == b.hash
+    {
+        return Ok(true);
+    }
+    let (left, right) = (loaded_text(context, left)?, loaded_text(context, right)?);
+    match (&left, &right) {
+        (Value::Str(text), binary @ Value::Map(map)) | (binary @ Value::Map(map), Value::Str(text))
+            if is_binary(map) =>
+        {
+            Ok(binary_text("a binary value", context, binary)? == **text)
+        }
+        (left, right) => deep_equal(context, left, right),
+    }
+}
+
+/// Returns the content of a stored value that may be a text or a binary value.
+fn loaded_text(context: &mut WdlContext, value: &Value) -> WdlResult {
+    match value {
+        Value::Stored(stored) if !is_stored_list(stored) => context.load(stored),
+        value => Ok(value.clone()),
+    }
+}
+
 /// Compares deeply: numbers by value, objects regardless of the order of their keys.
 pub(crate) fn deep_equal(context: &mut WdlContext, left: &Value, right: &Value) -> Result<bool, EvalError> {
     deep_equal_at_depth(context, left, right, 0)

@@ -13,7 +13,9 @@ use crate::{codes, expr};
 
 impl NoetlCompiler<'_> {
     pub(crate) fn playbook_call(&mut self, inputs: &mut TaskInputs) -> Option<TaskWork> {
-        let path = self.one_of(inputs, &["path", "name", "playbook"]);
+        // Next to a path, `name` is the label of the task.
+        let has_path = ["path", "playbook"].iter().any(|key| inputs.object.peek(key).is_some());
+        let path = self.one_of(inputs, if has_path { &["path", "playbook"] } else { &["name"] });
         let own = self.one_of(inputs, &["input", "payload", "args", "workload"]).map(|(_, node)| node);
         self.input_timeout(inputs);
         for (name, hint) in [

@@ -4,6 +4,7 @@ use windlass_syntax::{Span, SpannedKey, SpannedText, SyntaxNode, SyntaxNodeKind}
 
 use super::TaskInputs;
 use crate::compiler::NoetlCompiler;
+use crate::expr;
 use crate::form::TaskWork;
 
 /// Inputs that are passed under their own name.
@@ -28,7 +29,7 @@ impl NoetlCompiler<'_> {
             }
         }
         if let Some((key, node)) = self.one_of(inputs, &["json", "data", "payload", "body", "form"]) {
-            entries.push((key.clone(), node.clone()));
+            entries.push((key.clone(), run_numbers_as_text(node)));
         }
         if let Some(auth) = self.auth(inputs) {
             entries.push((SpannedKey { text: "auth".to_owned(), span: auth.span }, auth));
@@ -40,6 +41,28 @@ impl NoetlCompiler<'_> {
         self.input_timeout(inputs);
         (!entries.is_empty()).then(|| SyntaxNode::new(inputs.span, SyntaxNodeKind::Map(entries)))
     }
+}
+
+/// Returns a body in which the numbers of the run and its parent are texts: many readers of JSON round such numbers.
+fn run_numbers_as_text(node: &SyntaxNode) -> SyntaxNode {
+    let kind = match &node.kind {
+        SyntaxNodeKind::Map(entries) => {
+            SyntaxNodeKind::Map(entries.iter().map(|(key, node)| (key.clone(), run_numbers_as_text(node))).collect())
+        }
+        SyntaxNodeKind::List(items) => SyntaxNodeKind::List(items.iter().map(run_numbers_as_text).collect()),
+        SyntaxNodeKind::Str(source) => {
+            let name = expr::single_expression(&source.text).unwrap_or_default();
+            return match name {
+                "execution_id" => text("{{ execution_id | string }}", node.span),
+                "parent_execution_id" => {
+                    text("{{ parent_execution_id | string if parent_execution_id else none }}", node.span)
+                }
+                _ => node.clone(),
+            };
+        }
+        _ => return node.clone(),
+    };
+    SyntaxNode::new(node.span, kind)
 }
 
 /// Creates a text that the author did not write.

@@ -9,6 +9,7 @@ use crate::compiler::NoetlCompiler;
 use crate::form::TaskWork;
 use crate::{codes, expr};
 
+mod commands;
 mod nested;
 mod quoting;
 mod variables;
@@ -101,7 +102,7 @@ impl NoetlCompiler<'_> {
     /// Reports a value that would run as code: refused in a shell's program, a warning in that of an interpreter.
     fn report_nested(&mut self, message: String, program: NestedProgram, span: Span) {
         match program {
-            NestedProgram::Shell | NestedProgram::Eval | NestedProgram::Remote => {
+            NestedProgram::Shell | NestedProgram::Eval | NestedProgram::Remote | NestedProgram::Script => {
                 self.error(codes::NOT_SUPPORTED, span, message, program.hint());
             }
             NestedProgram::Interpreter => self.warning(codes::RAW_SQL, span, message, program.hint()),

@@ -28,7 +28,7 @@ pub(crate) struct StepList {
     pub next: Option<u64>,
     /// Number of entries of early iterations that are no longer cached; the iterations themselves are in `iterations`.
     pub dropped: u64,
-    /// The run has more events than have been read so far: retry.
+    /// The run has more events than have been read so far: these are the first entries, and `next` continues.
     pub partial: bool,
 }
 
@@ -101,18 +101,27 @@ pub(crate) async fn steps(
         let row = find_run(app, &run)?;
         let program = app.engine.program(&row.plan)?;
         let has_ended = row.status.is_final();
-        let found = run_drawings::run_timeline(app, &row, &program.plan, |timeline, now| {
+        let found = run_drawings::run_timeline(app, &row, &program.plan, |timeline, now, is_whole| {
             let now = if has_ended { row.changed_at } else { now };
             let mut inside = timeline.inside(&query.parent, query.from);
             let found: Vec<(u64, &TimelineEntry)> = inside.by_ref().take(limit).collect();
-            let next = found.last().map(|(seq, _)| *seq).filter(|_| inside.next().is_some());
+            let last = found.last().map(|(seq, _)| *seq);
+            let next = match is_whole {
+                true => last.filter(|_| inside.next().is_some()),
+                false => last.or(Some(query.from)),
+            };
             let items = found.iter().map(|(_, entry)| step_info(timeline, entry, &program.plan, now)).collect();
-            StepList { items, next, dropped: timeline.dropped, partial: false }
+            StepList { items, next, dropped: timeline.dropped, partial: !is_whole }
         })?;
-        if !query.parent.is_empty() && found.as_ref().is_some_and(|found| found.items.is_empty()) {
+        if !query.parent.is_empty() && found.as_ref().is_some_and(|found| found.items.is_empty() && !found.partial) {
             check_path(app, &row, &query.parent)?;
         }
-        Ok(axum::Json(found.unwrap_or(StepList { items: Vec::new(), next: None, dropped: 0, partial: true })))
+        Ok(axum::Json(found.unwrap_or(StepList {
+            items: Vec::new(),
+            next: Some(query.from),
+            dropped: 0,
+            partial: true,
+        })))
     })
     .await
 }

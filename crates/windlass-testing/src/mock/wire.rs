@@ -7,6 +7,8 @@ use super::answers::{MockAnswer, MockFault, ScriptedStop, ScriptedUsage};
 
 /// Number of characters per stream event: few, so that clients must join them.
 const TEXT_CHARS: usize = 12;
+/// The text of a refusal whose mock has none.
+const REFUSAL: &str = "refused";
 const ARGUMENT_CHARS: usize = 7;
 /// Approximate maximum number of pieces of one text.
 const MAX_PIECES: usize = 200;
@@ -66,7 +68,15 @@ impl MockModelProtocol {
 
 impl ModelResponse<'_> {
     fn text(&self) -> &str {
-        self.reply.text.as_deref().unwrap_or_default()
+        self.given_text().unwrap_or_default()
+    }
+
+    /// Returns the text of the reply. A refusal has always one: in OpenAI's protocol an empty refusal is none.
+    fn given_text(&self) -> Option<&str> {
+        match (self.reply.text.as_deref(), self.stop()) {
+            (None | Some(""), ScriptedStop::Refusal) => Some(REFUSAL),
+            (text, _) => text,
+        }
     }
 
     /// Returns id, name and arguments of each call.
@@ -179,7 +189,7 @@ impl ModelResponse<'_> {
     }
 
     fn message(&self) -> Value {
-        let text_block = self.reply.text.as_ref().map(|text| Value::object([("type", "text"), ("text", text)]));
+        let text_block = self.given_text().map(|text| Value::object([("type", "text"), ("text", text)]));
         let calls = self.reply.calls.iter().zip(self.calls()).map(|(call, (id, name, _))| {
             // A complete message cannot contain malformed JSON, so the arguments get another type instead.
             let input = match self.reply.fault {
@@ -217,7 +227,7 @@ impl ModelResponse<'_> {
         let mut events =
             vec![named_event("message_start", vec![("message", Value::map(start))]), named_event("ping", Vec::new())];
         let mut index = 0;
-        if self.reply.text.is_some() {
+        if self.given_text().is_some() {
             let deltas = split_text(self.text(), TEXT_CHARS)
                 .map(|text| Value::object([("type", "text_delta"), ("text", &text)]));
             events.extend(block(index, Value::object([("type", "text"), ("text", "")]), deltas));

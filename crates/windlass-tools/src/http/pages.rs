@@ -17,7 +17,7 @@ use super::uri;
 /// The fact that describes a page.
 const PAGE: &str = "page";
 
-/// The properties of a body that link the next page, in order of precedence.
+/// The properties of a body that link the next page, in order of precedence; upper and lower case are the same.
 const LINK_KEYS: [&str; 4] = ["nextLink", "@odata.nextLink", "@nextLink", "odata.nextLink"];
 
 /// The property of a body that holds the items.
@@ -83,8 +83,13 @@ fn page(request: &HttpRequest, requested: &str, output: &Value) -> Result<Value,
 }
 
 fn linked_in_body<'a>(request: &HttpRequest, body: &'a Value) -> Result<Option<&'a str>, ErrorInfo> {
+    let Some(entries) = body.as_map() else { return Ok(None) };
+    let named = |key: &str| {
+        let other_case = || entries.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value);
+        entries.get(key).or_else(other_case)
+    };
     for key in LINK_KEYS {
-        match body.get(key) {
+        match named(key) {
             None | Some(Value::Null) => {}
             Some(Value::Str(link)) if link.trim().is_empty() => {}
             Some(Value::Str(link)) => return Ok(Some(link)),

@@ -33,6 +33,11 @@ const HINTS: &[(&str, &str)] = &[
     ("BudgetExceeded", BUDGET),
     ("LoopBudget", BUDGET),
     (
+        "StepTimedOut",
+        "raise `timeout` of the step, or `options.timeout` of the run; `windlass events RUN` shows what took the time, \
+         and `windlass retry RUN` repeats what has not completed",
+    ),
+    (
         "NoResult",
         "describe in the instructions what to pass to `submit_result`, make the resultSchema simpler, or raise maxTurns or \
          maxResultAttempts; `windlass events RUN` shows what the agent said",

@@ -6,14 +6,21 @@
 //! | position | bound value |
 //! |---|---|
 //! | a whole item of `ORDER BY`, `GROUP BY`, `PARTITION BY`, `DISTINCT ON (…)` | orders and groups nothing |
+//! | an item of `ORDER BY`, `GROUP BY`, `HAVING` and the like that has no column besides values | the same |
 //! | a whole item of `SELECT … FROM t` or `RETURNING` without a name of its own | the constant, once per row |
+//! | the whole argument of an aggregate function: `max({{ x }})` | the constant, or the number of rows |
 //! | a table: after `FROM`, `INTO`, `UPDATE`, `JOIN`, `TABLE`, … | not SQL |
 //! | a column: `INSERT INTO t (…)`, `ON CONFLICT (…)`, `SET … = 1` | not SQL |
 //!
 //! Everywhere else a value is legal: with a name (`SELECT {{ x }} AS x FROM t`), with a cast, in a larger expression,
-//! without a table (`SELECT {{ x }}`), in the `SELECT` of an `INSERT` or of a subquery, after `LIMIT`.
+//! without a table (`SELECT {{ x }}`), in the `SELECT` of an `INSERT`, after `EXISTS` and `IN`, after `LIMIT`. Parentheses
+//! around a whole item change nothing.
 
 use super::holes::Item;
+use super::rest::{
+    OTHER_CLAUSES, VERBS, after_blanks, has_column_after, has_from, is_column, is_unnamed, is_whole_item, text_after,
+    without_casts,
+};
 
 /// A position where only a name makes sense.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +32,8 @@ pub(super) enum NamePosition {
     Selected(&'static str),
     /// In `ORDER BY` and the like.
     By(&'static str),
+    /// In this aggregate function.
+    Aggregated(String),
 }
 
 impl NamePosition {
@@ -34,6 +43,9 @@ impl NamePosition {
             NamePosition::Column => "a column is a name, and a value cannot be one".to_owned(),
             NamePosition::Selected(clause) => format!("a value after `{clause}` is a constant, not a column"),
             NamePosition::By(clause) => format!("a value after `{clause}` is a constant, not a column"),
+            NamePosition::Aggregated(function) => {
+                format!("`{function}` of a value is a constant, not that of a column")
+            }
         }
     }
 }
@@ -63,6 +75,22 @@ struct Nesting {
     words: [String; 2],
     /// A list of columns may follow: the table after `INTO`.
     is_table: bool,
+    /// The function whose arguments these are.
+    function: String,
+    /// Nothing stands before in these parentheses.
+    is_fresh: bool,
+    /// The parentheses are around a whole item, or a part of one.
+    is_wrapped: bool,
+    /// The first word that says what the statement does.
+    verb: String,
+    /// `UNION` and the like: the names of the columns are those of the first `SELECT`.
+    is_compound: bool,
+    /// Only the rows of the statement count, or its columns have names elsewhere: `EXISTS (…)`, `IN (…)`, `q (a) AS (…)`.
+    is_test: bool,
+    /// The current item has a column.
+    has_column: bool,
+    /// The last word is a column, unless it is the name of a function.
+    may_be_column: bool,
 }
 
 /// Follows the text of a statement outside of quotes and comments.
@@ -72,8 +100,6 @@ pub(super) struct Clauses {
     word: String,
     /// The first word of the statement.
     first_word: String,
-    /// `UNION` and the like: the names of the columns are those of the first `SELECT`.
-    is_compound: bool,
 }
 
 const NAMES_FOLLOW: [&str; 12] = [
@@ -90,20 +116,32 @@ const NAMES_FOLLOW: [&str; 12] = [
     "references",
     "only",
 ];
-/// Words that end the list of a clause.
-const OTHER_CLAUSES: [&str; 14] = [
-    "where", "having", "limit", "offset", "values", "on", "using", "window", "fetch", "for", "rows", "range", "groups",
-    "default",
+/// Aggregate functions: the value of one over a constant says nothing about the rows, or counts them.
+const AGGREGATES: [&str; 14] = [
+    "max",
+    "min",
+    "sum",
+    "avg",
+    "count",
+    "total",
+    "median",
+    "stddev",
+    "variance",
+    "array_agg",
+    "string_agg",
+    "group_concat",
+    "json_agg",
+    "jsonb_agg",
 ];
-/// Words after which an expression continues.
-const OPERATORS: [&str; 14] = [
-    "and", "or", "not", "in", "is", "isnull", "notnull", "between", "like", "ilike", "similar", "at", "glob", "regexp",
-];
+/// Functions whose value is their first argument unless it is null.
+const FIRST_ARGUMENTS: [&str; 3] = ["coalesce", "ifnull", "nvl"];
+/// Words of `GROUP BY` before a list of items.
+const GROUPING: [&str; 3] = ["rollup", "cube", "sets"];
 
 impl Default for Clauses {
     fn default() -> Clauses {
         let statement = Nesting { is_statement: true, ..Nesting::default() };
-        Clauses { stack: vec![statement], word: String::new(), first_word: String::new(), is_compound: false }
+        Clauses { stack: vec![statement], word: String::new(), first_word: String::new() }
     }
 }
 
@@ -119,26 +157,41 @@ impl Clauses {
             ',' => {
                 let here = self.here();
                 here.at_item = here.clause != Clause::Other;
+                here.is_fresh = false;
+                here.begin_item();
                 here.words = Default::default();
             }
             letter if letter.is_whitespace() => {}
+            // `count(*)`
+            '*' if self.here().is_fresh => self.name(),
             _ => self.operand(),
         }
     }
 
-    /// Notes a literal, a name in quotes, a template or an operator.
+    /// Notes a literal, a template or an operator.
     pub(super) fn operand(&mut self) {
         self.end_word();
         let here = self.here();
         here.at_item = false;
+        here.is_fresh = false;
+        here.settle_column();
         here.words = Default::default();
+    }
+
+    /// Notes a name in quotes, or one that a template inserts.
+    pub(super) fn name(&mut self) {
+        self.operand();
+        self.here().has_column = true;
     }
 
     /// Returns the position of a template that is followed by `rest`, if only a name makes sense there.
     pub(super) fn name_position(&mut self, rest: &[Item]) -> Option<NamePosition> {
         self.end_word();
         let rest = text_after(rest);
-        let (is_outermost, is_select) = (self.stack.len() == 1, self.first_word == "select" && !self.is_compound);
+        self.item_position(&rest).or_else(|| self.aggregated(&rest)).or_else(|| self.constant_item(&rest))
+    }
+
+    fn item_position(&self, rest: &str) -> Option<NamePosition> {
         let here = self.stack.last()?;
         let [last, before] = &here.words;
         let if_exists = last == "exists" && matches!(before.as_str(), "if" | "not");
@@ -151,14 +204,56 @@ impl Clauses {
         match here.clause {
             Clause::From => Some(NamePosition::Follows("FROM".to_owned())),
             Clause::Columns => Some(NamePosition::Column),
-            Clause::Set if after_blanks(&rest).starts_with('=') => Some(NamePosition::Column),
-            Clause::By(clause) if is_whole_item(without_casts(&rest)) => Some(NamePosition::By(clause)),
-            Clause::Select if is_outermost && is_select && is_unnamed(&rest) && has_from(&rest) => {
+            Clause::Set if after_blanks(rest).starts_with('=') => Some(NamePosition::Column),
+            Clause::By(clause) if is_whole_item(without_casts(rest)) => Some(NamePosition::By(clause)),
+            Clause::Select | Clause::Returning => self.selected(rest),
+            Clause::Set | Clause::By(_) | Clause::Other => None,
+        }
+    }
+
+    /// Returns the position of a value that is a whole item of `SELECT` or `RETURNING`, also in parentheses.
+    fn selected(&self, rest: &str) -> Option<NamePosition> {
+        let wrapped = self.stack.iter().rev().take_while(|nesting| nesting.is_wrapped).count();
+        let statement = self.stack.get(self.stack.len().checked_sub(1 + wrapped)?)?;
+        let mut rest = rest;
+        for _ in 0..wrapped {
+            rest = after_blanks(rest).strip_prefix(')')?;
+        }
+        let is_select = statement.verb == "select" && !statement.is_compound && !statement.is_test;
+        match statement.clause {
+            Clause::Select if is_select && is_unnamed(rest) && has_from(rest, 0) => {
                 Some(NamePosition::Selected("SELECT"))
             }
-            Clause::Returning if is_unnamed(&rest) => Some(NamePosition::Selected("RETURNING")),
-            Clause::Set | Clause::By(_) | Clause::Select | Clause::Returning | Clause::Other => None,
+            Clause::Returning if is_unnamed(rest) => Some(NamePosition::Selected("RETURNING")),
+            _ => None,
         }
+    }
+
+    /// Returns the position of a value that is the whole argument of an aggregate function over the rows of a table.
+    fn aggregated(&self, rest: &str) -> Option<NamePosition> {
+        let (here, outer) = self.stack.split_last()?;
+        let joins = matches!(here.function.as_str(), "string_agg" | "group_concat");
+        let is_whole = |rest: &str| rest.starts_with(')') || joins && rest.starts_with(',');
+        let is_argument = here.is_fresh && AGGREGATES.contains(&here.function.as_str());
+        if !is_argument || !is_whole(without_casts(rest)) {
+            return None;
+        }
+        let levels = outer.iter().rev().take_while(|nesting| !nesting.is_statement).count();
+        let clause = outer.get(outer.len().checked_sub(1 + levels)?)?.clause;
+        let reads = clause == Clause::From || has_from(rest, levels + 1) || matches!(clause, Clause::By(_));
+        reads.then(|| NamePosition::Aggregated(here.function.to_uppercase()))
+    }
+
+    /// Returns the position of a value in an item of `ORDER BY` and the like that has no column, or whose value is the
+    /// first argument of `COALESCE`.
+    fn constant_item(&self, rest: &str) -> Option<NamePosition> {
+        let inner = self.stack.iter().rev().take_while(|nesting| nesting.is_inside_item()).count();
+        let at = self.stack.len().checked_sub(1 + inner)?;
+        let Clause::By(clause) = self.stack.get(at)?.clause else { return None };
+        let here = self.stack.last()?;
+        let is_first = here.is_fresh && FIRST_ARGUMENTS.contains(&here.function.as_str());
+        let has_column = || self.stack.iter().skip(at).any(|nesting| nesting.has_column || nesting.may_be_column);
+        (is_first || !has_column() && !has_column_after(rest, inner)).then_some(NamePosition::By(clause))
     }
 
     /// `IF EXISTS` and `IF NOT EXISTS` belong to these statements.
@@ -185,9 +280,12 @@ impl Clauses {
         let sets_columns = self.first_word != "set" && self.first_word != "alter";
         let here = self.here();
         let previous = here.words[0].clone();
+        here.is_fresh = false;
+        here.note_word(&word);
         match word.as_str() {
             "select" => {
-                (here.clause, here.at_item, here.is_statement, here.is_table) = (Clause::Select, true, true, false)
+                (here.clause, here.at_item, here.is_statement, here.is_table) = (Clause::Select, true, true, false);
+                here.is_wrapped = false;
             }
             // They precede the list.
             "distinct" | "all" if here.clause == Clause::Select && here.at_item => {}
@@ -195,15 +293,18 @@ impl Clauses {
                 (here.clause, here.at_item, here.is_table) = (Clause::From, true, false);
             }
             "by" => match previous.as_str() {
-                "order" => (here.clause, here.at_item) = (Clause::By("ORDER BY"), true),
-                "group" => (here.clause, here.at_item) = (Clause::By("GROUP BY"), true),
-                "partition" => (here.clause, here.at_item) = (Clause::By("PARTITION BY"), true),
+                "order" => here.begin_by("ORDER BY"),
+                "group" => here.begin_by("GROUP BY"),
+                "partition" => here.begin_by("PARTITION BY"),
                 _ => here.at_item = false,
             },
+            "having" => here.begin_by("HAVING"),
             "set" if sets_columns => (here.clause, here.at_item, here.is_table) = (Clause::Set, true, false),
             "returning" => (here.clause, here.at_item) = (Clause::Returning, true),
             "into" => (here.at_item, here.is_table) = (false, true),
-            "with" | "insert" | "update" | "delete" => (here.at_item, here.is_statement) = (false, true),
+            "with" | "insert" | "update" | "delete" => {
+                (here.at_item, here.is_statement, here.is_wrapped) = (false, true, false)
+            }
             "union" | "intersect" | "except" => (here.clause, here.at_item) = (Clause::Other, false),
             word if OTHER_CLAUSES.contains(&word) => {
                 // `DISTINCT ON (…)` is a part of the list.
@@ -218,107 +319,77 @@ impl Clauses {
         }
         here.words.swap(0, 1);
         here.words[0].clone_from(&word);
-        self.is_compound |= matches!(word.as_str(), "union" | "intersect" | "except");
+        here.is_compound |= matches!(word.as_str(), "union" | "intersect" | "except");
     }
 
     fn open(&mut self) {
         let here = self.here();
         let [last, before] = &here.words;
+        let groups = matches!(here.clause, Clause::By(_)) && GROUPING.contains(&last.as_str());
         let clause = match here.clause {
             _ if last == "on" && before == "distinct" => Clause::By("DISTINCT ON"),
             _ if here.is_table || last == "conflict" => Clause::Columns,
-            clause @ (Clause::By(_) | Clause::From) if here.at_item => clause,
+            clause @ (Clause::By(_) | Clause::From | Clause::Select | Clause::Returning) if here.at_item => clause,
+            clause if groups => clause,
             _ => Clause::Other,
+        };
+        let inner = Nesting {
+            clause,
+            at_item: clause != Clause::Other,
+            is_wrapped: here.at_item && matches!(clause, Clause::Select | Clause::Returning | Clause::By(_)),
+            is_test: matches!(last.as_str(), "exists" | "in" | "any" | "all" | "some")
+                || last == "as" && before.is_empty(),
+            function: last.clone(),
+            is_fresh: true,
+            ..Nesting::default()
         };
         // The list of `SELECT` follows its `DISTINCT ON (…)`.
         here.at_item = clause == Clause::By("DISTINCT ON");
-        (here.words, here.is_table) = (Default::default(), false);
-        self.stack.push(Nesting { clause, at_item: clause != Clause::Other, ..Nesting::default() });
+        (here.words, here.is_table, here.may_be_column, here.is_fresh) = (Default::default(), false, false, false);
+        self.stack.push(inner);
     }
 
     fn close(&mut self) {
-        if self.stack.len() > 1 {
-            self.stack.pop();
+        if self.stack.len() > 1
+            && let Some(mut inner) = self.stack.pop()
+        {
+            inner.settle_column();
+            // A function without arguments has another value in each row: `random()`.
+            self.here().has_column |= inner.has_column || inner.is_fresh;
         }
         self.here().words = Default::default();
     }
 }
 
-/// Returns the text after a template; a further template is a question mark.
-fn text_after(items: &[Item]) -> String {
-    let letter = |item: &Item| match item {
-        Item::Letter(letter) => *letter,
-        Item::Hole(_) => '?',
-    };
-    items.iter().map(letter).collect()
-}
-
-/// Skips blanks and comments.
-fn after_blanks(text: &str) -> &str {
-    let text = text.trim_start();
-    if text.starts_with("--") {
-        return text.find('\n').map_or("", |end| after_blanks(&text[end..]));
+impl Nesting {
+    fn begin_by(&mut self, clause: &'static str) {
+        (self.clause, self.at_item) = (Clause::By(clause), true);
+        self.begin_item();
     }
-    match text.strip_prefix("/*") {
-        Some(comment) => comment.find("*/").map_or("", |end| after_blanks(&comment[end + 2..])),
-        None => text,
+
+    fn begin_item(&mut self) {
+        if matches!(self.clause, Clause::By(_)) {
+            (self.has_column, self.may_be_column) = (false, false);
+        }
+        self.settle_column();
     }
-}
 
-/// Skips casts: `::text`, `::numeric(10, 2)`, `::int[]`.
-fn without_casts(text: &str) -> &str {
-    let text = after_blanks(text);
-    let Some(rest) = text.strip_prefix("::") else { return text };
-    let rest = rest.trim_start().trim_start_matches(|c: char| c.is_alphanumeric() || c == '_' || c == '.');
-    let rest = match rest.strip_prefix('(') {
-        Some(size) => size.find(')').map_or("", |end| &size[end + 1..]),
-        None => rest,
-    };
-    without_casts(rest.trim_start_matches(['[', ']']))
-}
-
-fn first_word(text: &str) -> String {
-    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>().to_ascii_lowercase()
-}
-
-/// Returns whether nothing after an operand continues its expression.
-fn is_whole_item(rest: &str) -> bool {
-    match after_blanks(rest).chars().next() {
-        None | Some(',' | ')' | ';' | '?' | '"' | '\'' | '(') => true,
-        Some(letter) if letter.is_alphabetic() => !OPERATORS.contains(&first_word(after_blanks(rest)).as_str()),
-        Some(_) => false,
+    fn settle_column(&mut self) {
+        self.has_column |= std::mem::take(&mut self.may_be_column);
     }
-}
 
-/// Returns whether an item of a list ends here, without a name for its column.
-fn is_unnamed(rest: &str) -> bool {
-    let rest = after_blanks(rest);
-    rest.is_empty() || rest.starts_with([',', ';']) || first_word(rest) == "from"
-}
-
-/// Returns whether the statement reads a table: a `FROM` that is not inside parentheses or quotes.
-fn has_from(rest: &str) -> bool {
-    let (mut depth, mut quote, mut word) = (0_usize, None, String::new());
-    for letter in rest.chars().chain([' ']) {
-        if let Some(open) = quote {
-            quote = (letter != open).then_some(open);
-            continue;
-        }
-        if letter.is_alphanumeric() || letter == '_' {
-            word.push(letter.to_ascii_lowercase());
-            continue;
-        }
-        if depth == 0 && word == "from" {
-            return true;
-        }
-        word.clear();
-        match letter {
-            '\'' | '"' => quote = Some(letter),
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            ';' => return false,
-            _ => {}
+    /// Notes a word, which may be a column.
+    fn note_word(&mut self, word: &str) {
+        self.settle_column();
+        let is_type = matches!(self.words[0].as_str(), "as" | "collate");
+        self.may_be_column = !is_type && is_column(word);
+        if self.verb.is_empty() && VERBS.contains(&word) {
+            word.clone_into(&mut self.verb);
         }
     }
-    false
+
+    /// Returns whether these parentheses are a part of an item of the clause around them.
+    fn is_inside_item(&self) -> bool {
+        !self.is_statement && (self.is_wrapped || self.clause == Clause::Other)
+    }
 }

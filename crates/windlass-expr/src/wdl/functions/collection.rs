@@ -4,10 +4,13 @@ use std::collections::HashSet;
 
 use windlass_value::{EvalError, Map, Value};
 
-use super::{LoadedArguments, UNLIMITED, WdlFunction, int_at, list_at, pure, text_at, wrong_argument};
+use super::{
+    LoadedArguments, UNLIMITED, WdlFunction, binary_text, int_at, is_binary, list_at, pure, text_at, wrong_argument,
+};
 use crate::wdl::path::property;
 use crate::wdl::values::{
-    WdlContext, WdlResult, compare_values, deep_equal, describe, fingerprint, is_stored_list, to_text, type_error,
+    WdlContext, WdlResult, compare_values, deep_equal, describe, equal_values, fingerprint, is_stored_list, to_text,
+    type_error,
 };
 
 pub(crate) const FUNCTIONS: &[WdlFunction] = &[
@@ -101,7 +104,8 @@ fn first_or_last(
     }
 }
 
-/// Returns whether a text contains a part, an array an item, or an object a key; case-sensitive.
+/// Returns whether a text, also that of a binary value, contains a part, an array an item, or an object a key;
+/// case-sensitive.
 fn contains(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let found = match &arguments[0] {
         Value::Str(text) => {
@@ -112,12 +116,18 @@ fn contains(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
         Value::List(items) => {
             let mut found = false;
             for item in items.iter() {
-                if deep_equal(context, item, &arguments[1])? {
+                if equal_values(context, item, &arguments[1])? {
                     found = true;
                     break;
                 }
             }
             found
+        }
+        // The text of a binary value; its own keys, as every object has them.
+        Value::Map(map) if is_binary(map) && !map.contains_key(text_at("contains", arguments, 1)?) => {
+            let text = binary_text("a binary value", context, &arguments[0])?;
+            context.charge_bytes(text.len())?;
+            text.contains(text_at("contains", arguments, 1)?)
         }
         Value::Map(map) => map.contains_key(text_at("contains", arguments, 1)?),
         _ => return Err(wrong_argument("contains", arguments, 0, "a string, an array or an object")),

@@ -136,8 +136,13 @@ pub(crate) fn binary_text(what: &str, context: &mut WdlContext, value: &Value) -
     let content = value.get("$content").and_then(Value::as_str);
     let content = content.ok_or_else(|| type_error(format!("{what} has no `$content`")))?;
     context.reserve_bytes(content.len())?;
-    let bytes = decode(content).ok_or_else(|| type_error(format!("{what}: `$content` is not base64")))?;
     let content_type = value.get("$content-type").and_then(Value::as_str).unwrap_or_default();
+    content_text(what, content, content_type)
+}
+
+/// Returns the text of base64 content in the charset of its type.
+pub(crate) fn content_text(what: &str, content: &str, content_type: &str) -> Result<String, EvalError> {
+    let bytes = decode(content).ok_or_else(|| type_error(format!("{what}: `$content` is not base64")))?;
     bytes_to_text(what, content_type, bytes)
 }
 

@@ -6,7 +6,7 @@ use windlass_value::{EvalError, Value};
 
 use super::{LoadedArguments, UNLIMITED, WdlFunction, lazy, pure};
 use crate::wdl::node::{WdlNode, eval};
-use crate::wdl::values::{WdlContext, WdlResult, compare_values, deep_equal, describe, type_error};
+use crate::wdl::values::{WdlContext, WdlResult, compare_values, describe, equal_values, type_error};
 
 pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     lazy("and", 1, UNLIMITED, and),
@@ -54,7 +54,8 @@ fn not(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::Bool(!truth("not", &arguments[0])?))
 }
 
-/// Compares two values. A boolean also equals its text, and 1 or 0. Null equals null only.
+/// Compares two values. A boolean also equals its text, and 1 or 0; a binary value equals its text. Null equals null
+/// only.
 fn equals(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let equal = match (&arguments[0], &arguments[1]) {
         (Value::Int(a), Value::Int(b)) => a == b,
@@ -65,7 +66,7 @@ fn equals(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
         (Value::Bool(flag), Value::Int(number)) | (Value::Int(number), Value::Bool(flag)) => {
             *number == i64::from(*flag)
         }
-        (a, b) => deep_equal(context, a, b)?,
+        (a, b) => equal_values(context, a, b)?,
     };
     Ok(Value::Bool(equal))
 }

@@ -24,6 +24,8 @@ pub(super) enum NestedProgram {
     Eval,
     /// The shell at the other end.
     Remote,
+    /// The program of `awk`, `sed` or PowerShell, whose languages run commands.
+    Script,
     /// An interpreter of another language.
     Interpreter,
 }
@@ -138,6 +140,9 @@ impl NestedProgram {
             NestedProgram::Shell => "this value becomes part of a program: another shell parses it",
             NestedProgram::Eval => "this value becomes part of a program: the shell parses it again",
             NestedProgram::Remote => "this value becomes part of a program: the shell at the other end parses it",
+            NestedProgram::Script => {
+                "this value becomes part of a program: an interpreter that runs commands parses it"
+            }
             NestedProgram::Interpreter => "this value becomes part of a program: an interpreter parses it",
         }
     }
@@ -160,6 +165,10 @@ impl NestedProgram {
             }
             NestedProgram::Remote => {
                 "send it over the standard input: `stdin: \"{{ x }}\"`, and `ssh host 'read -r X; echo \"$X\"'`"
+            }
+            NestedProgram::Script => {
+                "give it a name, `env: {X: \"{{ x }}\"}`, and read it in the program, which stands in single quotes: \
+                 `awk '{ print ENVIRON[\"X\"] }'`, in PowerShell `$env:X`; for `sed`, which reads no variable, write `awk`"
             }
             NestedProgram::Interpreter => {
                 "give it a name, `env: {X: \"{{ x }}\"}`, and read the variable in the program, which stands in single \

@@ -1,23 +1,28 @@
 //! The words of a simple command: which program runs, and which of its words, files and inputs it parses as code.
 
+use super::commands::{is_input_file, program_of_operand, program_of_operand_input};
 use super::nested::NestedProgram;
 
 /// Shells, by the names of their programs.
 const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "$SHELL", "${SHELL}"];
 /// Interpreters of other languages, and the options that take a program.
-const INTERPRETERS: [(&str, &[&str]); 6] = [
+const INTERPRETERS: [(&str, &[&str]); 10] = [
     ("python", &["-c"]),
     ("perl", &["-e", "-E"]),
     ("ruby", &["-e"]),
     ("node", &["-e", "-p", "--eval", "--print"]),
     ("php", &["-r"]),
     ("psql", &["-c", "--command"]),
+    ("lua", &["-e"]),
+    ("Rscript", &["-e"]),
+    ("deno", &["eval"]),
+    ("bun", &["-e", "-p"]),
 ];
 /// Words before a command that do not change which program runs.
 pub(super) const KEYWORDS: [&str; 12] =
     ["if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "builtin", "command"];
 /// Programs that run the rest of their words as a program, and their options that take a value.
-const WRAPPERS: [(&str, &str); 9] = [
+const WRAPPERS: [(&str, &str); 13] = [
     ("sudo", "ugpCh"),
     ("doas", "u"),
     ("env", "uCS"),
@@ -27,6 +32,10 @@ const WRAPPERS: [(&str, &str); 9] = [
     ("setsid", ""),
     ("timeout", "ks"),
     ("sshpass", "pfd"),
+    ("busybox", ""),
+    ("stdbuf", "ioe"),
+    ("ionice", "cnpPu"),
+    ("flock", "wE"),
 ];
 /// Long options of a shell that take a value.
 const SHELL_VALUES: [&str; 2] = ["--rcfile", "--init-file"];
@@ -44,6 +53,9 @@ pub(super) fn program_of_argument(words: &[String], current: &str) -> Option<Nes
         Some("su" | "runuser") if is_user_command(own, current) => return Some(NestedProgram::Shell),
         Some("ssh" | "scp" | "sftp") if is_ssh_command(current) => return Some(NestedProgram::Shell),
         _ => {}
+    }
+    if let Some(program) = program_of_operand(own, current) {
+        return Some(program);
     }
     if let Some(remote) = remote_command(own)
         && !(remote.takes_options && attaches_value(current, SSH_VALUES))
@@ -80,6 +92,9 @@ pub(super) fn program_of_input(words: &[String]) -> Option<NestedProgram> {
         let parts = remote.words.iter().flat_map(|word| word.split_whitespace()).map(str::to_owned).collect::<Vec<_>>();
         return (parts.is_empty() || reads_script(own_words(&parts))).then_some(NestedProgram::Remote);
     }
+    if let Some(program) = program_of_operand_input(words) {
+        return Some(program);
+    }
     reads_script(words).then_some(NestedProgram::Shell)
 }
 
@@ -107,10 +122,15 @@ pub(super) fn own_words(mut words: &[String]) -> &[String] {
             continue;
         }
         let Some((_, values)) = WRAPPERS.iter().find(|(wrapper, _)| *wrapper == name) else { break };
-        words = rest.get(option_count(rest, values)..).unwrap_or_default();
-        if name == "timeout" {
-            words = words.split_first().map_or(words, |(_, rest)| rest);
-        }
+        let inner = rest.get(option_count(rest, values)..).unwrap_or_default();
+        let after_operand = inner.split_first().map_or(inner, |(_, rest)| rest);
+        words = match name {
+            "timeout" => after_operand,
+            // `flock FILE -c …` runs a text.
+            "flock" if after_operand.first().is_none_or(|word| matches!(word.as_str(), "-c" | "--command")) => break,
+            "flock" => after_operand,
+            _ => inner,
+        };
     }
     words
 }
@@ -129,7 +149,7 @@ fn option_count(words: &[String], values: &str) -> usize {
 }
 
 /// Returns the position after the letter of a short option that takes a value, also behind others: 3 for `-vp22`.
-fn value_position(word: &str, values: &str) -> Option<usize> {
+pub(super) fn value_position(word: &str, values: &str) -> Option<usize> {
     let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
     letters.find(|letter| values.contains(letter)).map(|at| at + 2)
 }
@@ -170,6 +190,8 @@ struct ShellOptions {
     reads_input: bool,
     /// A word after the options: the script or its file.
     has_operand: bool,
+    /// That file is the standard input.
+    is_input: bool,
 }
 
 impl ShellOptions {
@@ -185,6 +207,7 @@ impl ShellOptions {
             }
             if !word.starts_with(['-', '+']) {
                 options.has_operand = true;
+                options.is_input = is_input_file(word);
                 break;
             }
             let is_long = word.starts_with("--");
@@ -217,14 +240,14 @@ fn script_follows(words: &[String]) -> bool {
 fn reads_script(words: &[String]) -> bool {
     let Some((_, rest)) = words.split_first().filter(|(shell, _)| is_shell(shell)) else { return false };
     let options = ShellOptions::new(rest);
-    !options.takes_script && (options.reads_input || !options.has_operand)
+    !options.takes_script && (options.reads_input || !options.has_operand || options.is_input)
 }
 
 fn is_shell(word: &str) -> bool {
     SHELLS.contains(&base_name(word))
 }
 
-fn base_name(word: &str) -> &str {
+pub(super) fn base_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
