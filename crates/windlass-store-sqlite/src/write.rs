@@ -19,9 +19,8 @@ use crate::{SqliteStore, owners, trees};
 impl StoreWrite for SqliteStore {
     fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError> {
         self.write_in_space(|left| {
-            let all = self.write(|transaction| {
-                batches.iter().map(|batch| append_in_space(transaction, batch, left)).collect()
-            });
+            let all = self
+                .write(|transaction| batches.iter().map(|batch| append_in_space(transaction, batch, left)).collect());
             match all {
                 Err(error) if error.kind == StoreErrorKind::Damaged => self.append_intact(&batches, left),
                 all => all,
@@ -49,17 +48,19 @@ impl StoreWrite for SqliteStore {
     }
 
     fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<ClaimResult>, StoreError> {
-        self.write_in_space(|_| self.write(|transaction| {
-            let claim = |run: &Arc<str>| {
-                self.claim_in(transaction, run, owner).or_else(|trouble| match trouble.into_error(self.file()) {
-                    error if error.kind == StoreErrorKind::Damaged => {
-                        Ok(ClaimResult::Damaged { reason: error.message })
-                    }
-                    error => Err(error.into()),
-                })
-            };
-            runs.iter().map(claim).collect()
-        }))
+        self.write_in_space(|_| {
+            self.write(|transaction| {
+                let claim = |run: &Arc<str>| {
+                    self.claim_in(transaction, run, owner).or_else(|trouble| match trouble.into_error(self.file()) {
+                        error if error.kind == StoreErrorKind::Damaged => {
+                            Ok(ClaimResult::Damaged { reason: error.message })
+                        }
+                        error => Err(error.into()),
+                    })
+                };
+                runs.iter().map(claim).collect()
+            })
+        })
     }
 
     fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError> {

@@ -236,7 +236,15 @@ pub trait Store:
 }
 
 impl<S> Store for S where
-    S: StoreWrite + StoreRead + StoreScan + StoreDamage + StoreClean + StoreRecords + StoreLogs + StoreOwners + StoreSpace
+    S: StoreWrite
+        + StoreRead
+        + StoreScan
+        + StoreDamage
+        + StoreClean
+        + StoreRecords
+        + StoreLogs
+        + StoreOwners
+        + StoreSpace
 {
 }
 

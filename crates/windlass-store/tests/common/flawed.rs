@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
-    BatchRemoval, BatchVerdict, ClaimResult, DamagedRowId, EndedTree, InboxRow, InboxVerdict, IsolatedRow, IterationHeader,
-    IterationRow, JournalRow, LogFilter, LogPage, MemoryStore, NewLogLine, OpenWait, Owner, PlanRow, RecordChange,
-    RecordRow, RemovableTree, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreDamage,
-    StoreError, StoreLogs, StoreOwners, StoreRead, StoreRecords, StoreScan, StoreSpace, StoreWrite, SweepResult, TreeRemoval,
+    BatchRemoval, BatchVerdict, ClaimResult, DamagedRowId, EndedTree, InboxRow, InboxVerdict, IsolatedRow,
+    IterationHeader, IterationRow, JournalRow, LogFilter, LogPage, MemoryStore, NewLogLine, OpenWait, Owner, PlanRow,
+    RecordChange, RecordRow, RemovableTree, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean,
+    StoreDamage, StoreError, StoreLogs, StoreOwners, StoreRead, StoreRecords, StoreScan, StoreSpace, StoreWrite,
+    SweepResult, TreeRemoval,
 };
 use windlass_value::{BlobHash, Timestamp};
 
