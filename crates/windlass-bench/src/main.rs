@@ -33,7 +33,7 @@ struct Benchmark {
     measure: fn() -> Vec<String>,
 }
 
-const BENCHMARKS: [Benchmark; 29] = [
+const BENCHMARKS: [Benchmark; 30] = [
     Benchmark {
         key: "a",
         description: "iterations of a compute-only until loop, one core",

@@ -44,7 +44,7 @@ async fn pass(app: &App, policy: RetentionPolicy) -> Option<CleanupReport> {
         let step = app.write_store(move |app| Ok(own.blocking_lock().step(&*app.store)?)).await;
         match step {
             Ok(step) => {
-                step.removed.iter().for_each(|run| app.views.changes.publish_removal(run));
+                step.removed.iter().for_each(|run| app.views.changes.publish_removal(run, None));
                 if step.done {
                     return Some(pass.lock().await.report);
                 }

@@ -9,7 +9,7 @@ use common::{HELD, HELLO, World, in_time};
 use serde_json::{Value as Json, json};
 use windlass_runtime::real_now;
 use windlass_server::triggers::TriggerScheduler;
-use windlass_store::{MemoryStore, RunFilter, Store, StoreRecords};
+use windlass_store::{MemoryStore, RunFilter, StoreRecords};
 use windlass_value::Timestamp;
 
 const HOUR: i64 = 3_600_000_000;

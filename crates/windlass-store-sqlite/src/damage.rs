@@ -182,6 +182,9 @@ fn look_at(transaction: &Transaction<'_>, id: DamagedRowId, file: &Path) -> Sqli
 
 type Readable = (Option<String>, Option<Box<RunRow>>);
 
+/// The reason why a row is damaged, and what can be read of it.
+type Inspected = (String, Option<String>, Option<Box<RunRow>>);
+
 /// Returns the reason why a row is damaged and what can be read of it; `None` if it is gone or intact.
 fn inspect<T>(
     transaction: &Transaction<'_>,
@@ -190,7 +193,7 @@ fn inspect<T>(
     kind: &RowKind<T>,
     readable: impl Fn(&Row<'_>) -> Readable,
     file: &Path,
-) -> SqliteResult<Option<(String, Option<String>, Option<Box<RunRow>>)>> {
+) -> SqliteResult<Option<Inspected>> {
     let look = || -> SqliteResult<Option<(String, Readable)>> {
         let mut select = transaction.prepare_cached(sql)?;
         let mut rows = select.query([number])?;

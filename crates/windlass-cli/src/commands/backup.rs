@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use windlass_server::audit::{END_FILE, KEY_FILE};
 use windlass_store_sqlite::{BackupOptions, RestoreOptions, SqliteOptions, SqliteStore};
 use windlass_value::Value;
 
@@ -75,12 +76,13 @@ fn is_same(one: &Path, other: &Path) -> bool {
     resolved(one).is_some_and(|one| resolved(other) == Some(one))
 }
 
-/// Returns the files of the server's audit log.
+/// Returns the files of the server's audit log, with its key and the record of its end. The record comes before the log
+/// that is written next, so that it never names an end that the copy lacks.
 fn audit_files(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let is_log = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with("audit.") && name.ends_with(".log")
+        name.starts_with("audit.") && (name.ends_with(".log") || [KEY_FILE, END_FILE].contains(&name))
     };
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_log).collect();
     files.sort();

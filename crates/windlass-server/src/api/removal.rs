@@ -51,7 +51,7 @@ pub(crate) async fn run(
 ) -> Result<axum::Json<RunRemoved>, ApiProblem> {
     if let Some(row) = unusable_run(&app, &run).await? {
         app.engine.remove_damaged(row).await?;
-        app.views.changes.publish_removal(&run);
+        app.views.changes.publish_removal(&run, None);
         sweep(app);
         return Ok(axum::Json(RunRemoved { run, removed: 1 }));
     }
@@ -59,7 +59,7 @@ pub(crate) async fn run(
         let definition = find_run(app, &run)?.definition;
         let removed = remove(app, &run)?;
         // Published here and not with the response, because the client may have disconnected.
-        app.views.changes.publish_removal(&run, &definition);
+        app.views.changes.publish_removal(&run, Some(&definition));
         sweep(app.clone());
         Ok(axum::Json(RunRemoved { run, removed }))
     })

@@ -390,7 +390,9 @@ pub(crate) async fn list(
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let next = rows.last().filter(|_| more).map(|last| Value::Int(last.number));
-        let mut items = if before.is_none() { damaged_runs(app, &statuses)? } else { Vec::new() };
+        // The definition of a damaged run is unknown.
+        let is_for_all = !selecting.identity.is_for_single_definitions();
+        let mut items = if before.is_none() && is_for_all { damaged_runs(app, &statuses)? } else { Vec::new() };
         items.extend(run_summaries(app, &rows)?);
         Ok(axum::Json(ListPage { items, next }))
     })

@@ -10,7 +10,8 @@ use std::path::Path;
 
 use super::key::AuditKey;
 
-const END_FILE: &str = "audit.end";
+/// The file of the record, next to the log.
+pub const END_FILE: &str = "audit.end";
 
 /// Length of one of the two places.
 const PLACE_BYTES: usize = 256;

@@ -23,6 +23,7 @@ use windlass_runtime::real_now;
 use windlass_store::Store;
 use windlass_value::Timestamp;
 
+pub use end::END_FILE;
 pub use key::KEY_FILE;
 pub use log::AuditError;
 pub use pages::{AuditPage, read_page};

@@ -69,14 +69,14 @@ impl RunChangeFeed {
 }
 
 impl RunChangeFeed {
-    /// Publishes the removal of a run.
-    pub(crate) fn publish_removal(&self, run: &str, definition: &str) {
+    /// Publishes the removal of a run. If its definition is unknown, only readers that see all runs are informed.
+    pub(crate) fn publish_removal(&self, run: &str, definition: Option<&str>) {
         let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = sender.as_ref() {
             let data = serde_json::json!({ "run": run });
             // Readers may have disconnected.
             let bytes = Bytes::from(format!("event: removed\ndata: {data}\n\n"));
-            let _ = sender.send(RunUpdate { definition: Some(definition.into()), bytes });
+            let _ = sender.send(RunUpdate { definition: Some(definition.unwrap_or_default().into()), bytes });
         }
     }
 }
