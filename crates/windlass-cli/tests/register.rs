@@ -152,7 +152,7 @@ fn registration_errors_are_reported() {
     let gone = "http://127.0.0.1:1".to_owned();
     let table: [(&[&str], i32, &[&str]); 8] = [
         (&["hello.json", "--server", &gone], 3, &["there is no token", "WINDLASS_TOKEN"]),
-        (&["hello.json", "--server", &url, "--token-file", "none"], 3, &["could not read none"]),
+        (&["hello.json", "--server", &url, "--token-file", "none"], 3, &["could not read the token in none"]),
         (&["hello.json", "--server", &url, "--token-file", "stranger"], 3, &["rejects this token", "WND-3001"]),
         (
             &["hello.json", "--server", &url, "--token-file", "reader"],
