@@ -159,7 +159,7 @@ fn registration_errors_are_reported() {
             3,
             &["may not register", "WND-3002", "scope `admin`"],
         ),
-        (&["hello.json", "--server", &gone, "--token-file", "reader"], 1, &["the server does not respond", &gone]),
+        (&["hello.json", "--server", &gone, "--token-file", "reader"], 1, &["does not respond", &gone]),
         (
             &["none.json", "--server", &url, "--token-file", "reader"],
             3,

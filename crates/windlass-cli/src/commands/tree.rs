@@ -141,11 +141,11 @@ mod tests {
     fn a_time_that_has_passed_is_overdue() {
         let at = |secs: i64| Timestamp(secs * 1_000_000);
         for (what, due, now, shown) in [
-            ("retry", 10, 3, "retry in 7s"),
+            ("retry", 10, 3, "retry in 7.0s"),
             ("retry", 10, 11, "retry in 0ms"),
             ("retry", 10, 430, "retry overdue by 7m"),
             ("iteration", 10, 430, "next iteration overdue by 7m"),
-            ("timer", 10, 3, "due in 7s"),
+            ("timer", 10, 3, "due in 7.0s"),
             ("timer", 10, 430, "overdue by 7m"),
         ] {
             assert_eq!(format_due(what, at(due), at(now)), shown);
