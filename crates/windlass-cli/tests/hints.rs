@@ -225,10 +225,10 @@ fn a_run_beside_a_server_is_repeated_by_the_printed_command() {
     let retry = command_after(failed.exits(1), "retry what failed: ");
     assert_eq!(retry, ["retry", "r", "--static", "mocks.yaml", "--trusted"]);
     for command in [retry, command_after(&failed, "restart from there: ")] {
-        type_it(&place, &command).exits(1).has("HTTP status 500").has("--static mocks.yaml --trusted");
+        type_it(&place, &command).exits(1).has("answered 500").has("--trusted --static mocks.yaml");
     }
     let ignored = "--static mocks.yaml is not used: the server on this store, `windlass dev --static mocks.yaml`";
-    place.windlass(&["retry", "r", "--static", "mocks.yaml", "-q"]).exits(1).has(ignored).has("HTTP status 500");
+    place.windlass(&["retry", "r", "--static", "mocks.yaml", "-q"]).exits(1).has(ignored).has("answered 500");
     place.windlass(&["restart", "r", "--from", "fetch", "--static", "mocks.yaml", "-q"]).exits(1).has(ignored);
     dev.signal(Signal::INT);
     dev.finish();
@@ -237,5 +237,5 @@ fn a_run_beside_a_server_is_repeated_by_the_printed_command() {
     let refused = place.windlass(&["retry", "r", "--static", "mocks.yaml", "-q"]);
     let refused = refused.exits(3).has("the server on this store continues this run, without mocks");
     refused.has("hint: `windlass retry r --trusted --static mocks.yaml` runs it in this process with the mocks");
-    place.windlass(&["retry", "r", "--trusted", "--static", "mocks.yaml", "-q"]).exits(1).has("HTTP status 500");
+    place.windlass(&["retry", "r", "--trusted", "--static", "mocks.yaml", "-q"]).exits(1).has("answered 500");
 }

@@ -85,7 +85,7 @@ fn iterations_are_paged() {
     place
         .windlass(&["iterations", "t1", "each", "--limit", "2"])
         .exits(0)
-        .has("more: windlass iterations t1 'each' --from 2");
+        .has("more: windlass iterations t1 each --from 2 --limit 2");
     place.windlass(&["iterations", "t1", "eahc"]).exits(3).has("did you mean `each`");
 }
 

@@ -152,14 +152,14 @@ fn registration_errors_are_reported() {
     let gone = "http://127.0.0.1:1".to_owned();
     let table: [(&[&str], i32, &[&str]); 8] = [
         (&["hello.json", "--server", &gone], 3, &["there is no token", "WINDLASS_TOKEN"]),
-        (&["hello.json", "--server", &url, "--token-file", "none"], 3, &["could not read none"]),
+        (&["hello.json", "--server", &url, "--token-file", "none"], 3, &["could not read the token in none"]),
         (&["hello.json", "--server", &url, "--token-file", "stranger"], 3, &["rejects this token", "WND-3001"]),
         (
             &["hello.json", "--server", &url, "--token-file", "reader"],
             3,
             &["may not register", "WND-3002", "scope `admin`"],
         ),
-        (&["hello.json", "--server", &gone, "--token-file", "reader"], 1, &["the server does not respond", &gone]),
+        (&["hello.json", "--server", &gone, "--token-file", "reader"], 1, &["does not respond", &gone]),
         (
             &["none.json", "--server", &url, "--token-file", "reader"],
             3,

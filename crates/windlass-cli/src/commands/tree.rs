@@ -132,3 +132,23 @@ fn loop_notes(looping: &LoopView) -> String {
 pub(crate) fn short_condition(looping: &LoopView) -> Option<String> {
     looping.condition.as_ref().map(|condition| text::format_value(condition, 200))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_has_passed_is_overdue() {
+        let at = |secs: i64| Timestamp(secs * 1_000_000);
+        for (what, due, now, shown) in [
+            ("retry", 10, 3, "retry in 7.0s"),
+            ("retry", 10, 11, "retry in 0ms"),
+            ("retry", 10, 430, "retry overdue by 7m"),
+            ("iteration", 10, 430, "next iteration overdue by 7m"),
+            ("timer", 10, 3, "due in 7.0s"),
+            ("timer", 10, 430, "overdue by 7m"),
+        ] {
+            assert_eq!(format_due(what, at(due), at(now)), shown);
+        }
+    }
+}
