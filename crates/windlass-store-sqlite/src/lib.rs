@@ -237,7 +237,7 @@ impl SqliteStore {
             // What cannot be written now is still in the log.
             let _ = self.close_files(connection);
         }
-        self.users.leave();
+        self.users.release();
     }
 
     fn close_files(&self, connection: Connection) -> Result<(), StoreError> {

@@ -46,8 +46,8 @@ impl UsersLock {
         }
     }
 
-    /// Leaves the users of the store.
-    pub(crate) fn leave(&self) {
+    /// Ends this use of the store.
+    pub(crate) fn release(&self) {
         // The end of the process would release it as well.
         let _ = self.file.unlock();
     }
