@@ -143,10 +143,10 @@ mod tests {
         for (what, due, now, shown) in [
             ("retry", 10, 3, "retry in 7.0s"),
             ("retry", 10, 11, "retry in 0ms"),
-            ("retry", 10, 430, "retry overdue by 7m"),
-            ("iteration", 10, 430, "next iteration overdue by 7m"),
+            ("retry", 10, 430, "retry overdue by 7m 00s"),
+            ("iteration", 10, 430, "next iteration overdue by 7m 00s"),
             ("timer", 10, 3, "due in 7.0s"),
-            ("timer", 10, 430, "overdue by 7m"),
+            ("timer", 10, 430, "overdue by 7m 00s"),
         ] {
             assert_eq!(format_due(what, at(due), at(now)), shown);
         }
