@@ -91,6 +91,7 @@ fn a_waiting_run_without_a_process_is_no_secret() {
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_micros() as i64;
     let store = rusqlite::Connection::open(place.path(".windlass/windlass.db")).expect("the store");
     store.execute("UPDATE runs SET timer = ?1", [due - 7 * 60 * 1_000_000]).expect("written");
+    windlass_store_sqlite::reseal_runs(&store).expect("resealed");
     drop(store);
     place.windlass(&["list"]).exits(0).has("which waits for a time and is overdue by 7m");
     let found = place.windlass(&["doctor"]);

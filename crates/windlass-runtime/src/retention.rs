@@ -400,10 +400,13 @@ mod tests {
     #[test]
     fn a_run_stays_with_a_child_run_that_is_open() {
         let store = MemoryStore::new();
-        ended(&store, "parent", "a", RunStatus::Succeeded, 100, 10);
         let child = creation("child");
         let create = child.create.clone().map(|new| NewRun { parent: Some("parent".into()), ..new });
-        store.append(vec![RunBatch { create, ..child }]).expect("append");
+        let ended = StatusChange { status: RunStatus::Succeeded, at: Timestamp(100), result: None };
+        let end = RunBatch { status: Some(ended), ..tick("parent", 0, vec![1]) };
+        for batch in [creation("parent"), RunBatch { create, ..child }, end] {
+            assert_eq!(store.append(vec![batch]).expect("append"), [BatchVerdict::Committed]);
+        }
         let policy = RetentionPolicy { others: bounds(None, Some(0), None), ..RetentionPolicy::default() };
         assert_eq!(retain(&store, policy.clone()).runs, 0);
         let ended = StatusChange { status: RunStatus::Succeeded, at: Timestamp(100), result: None };

@@ -103,7 +103,7 @@ pub(crate) fn is_cancelled_above(transaction: &Transaction<'_>, run: &str) -> Sq
 /// Checks a run and those above it, up to the first one that has replied. Returns the root of their tree.
 fn check_from(transaction: &Transaction<'_>, run: Option<&str>) -> SqliteResult<TreeCheck> {
     let mut select = transaction.prepare_cached(
-        "SELECT number, parent, status, run, root, open, marks, checksum
+        "SELECT number, parent, status, run, root, open, marks, run_trees.checksum
          FROM runs LEFT JOIN run_trees ON run = number WHERE id = ?1",
     )?;
     let (mut above, mut root, mut below) = (run.map(str::to_owned), None, i64::MAX);

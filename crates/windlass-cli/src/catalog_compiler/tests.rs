@@ -100,7 +100,7 @@ fn a_definition_is_registered_under_the_requested_name() {
         ("", named.as_str(), ""),
         ("other", CHILD, ""),
         ("other", named.as_str(), ""),
-        ("own", itself.as_str(), ""),
+        ("own", itself.as_str(), "WND-1030"),
         ("other", itself.as_str(), "WND-1521"),
         // A change of the dialect is a warning, not an error.
         ("child", "apiVersion: noetl.io/v2\nkind: Playbook\nworkflow: [{step: start}]\n", "WND-1523"),

@@ -178,7 +178,7 @@ mod tests {
             ("[retention]\nmax_agee = \"3d\"\n", "unknown field"),
             ("[retention]\nmax_runs = -1\n", "invalid value"),
             ("[[retention.rules]]\nmax_age = \"3d\"\n", "neither `definition` nor `status`"),
-            ("[[retention.rules]]\nstatus = \"fail\"\n", "did you mean `failed`"),
+            ("[[retention.rules]]\nstatus = \"faild\"\n", "did you mean `failed`"),
             ("[[retention.rules]]\nstatus = \"running\"\n", "no run ends with"),
         ] {
             let wrong = parse(text).expect_err(text);

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
+use windlass_runtime::RuntimeError;
 use windlass_store::{
     DamagedRowId, DamagedTable, IsolatedRow, ParentFilter, RunFilter, RunRow, RunStatus, StoreErrorKind,
 };
@@ -49,19 +50,24 @@ pub(crate) async fn run(
     State(app): State<App>,
     RunId(run): RunId,
 ) -> Result<axum::Json<RunRemoved>, ApiProblem> {
+    // A task of its own: the client may disconnect, and the removal is completed and published all the same.
+    let removal = tokio::spawn(remove_with_children(app, run));
+    removal.await.map_err(|_| RuntimeError::Closing)?.map(axum::Json)
+}
+
+async fn remove_with_children(app: App, run: String) -> Result<RunRemoved, ApiProblem> {
     if let Some(row) = unusable_run(&app, &run).await? {
         app.engine.remove_damaged(row).await?;
         app.views.changes.publish_removal(&run, None);
         sweep(app);
-        return Ok(axum::Json(RunRemoved { run, removed: 1 }));
+        return Ok(RunRemoved { run, removed: 1 });
     }
     app.write_store(move |app| {
         let definition = find_run(app, &run)?.definition;
         let removed = remove(app, &run)?;
-        // Published here and not with the response, because the client may have disconnected.
         app.views.changes.publish_removal(&run, Some(&definition));
         sweep(app.clone());
-        Ok(axum::Json(RunRemoved { run, removed }))
+        Ok(RunRemoved { run, removed })
     })
     .await
 }
