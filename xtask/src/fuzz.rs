@@ -17,7 +17,7 @@ const NIGHTLY_MINUTES_PER_TARGET: u64 = 20;
 /// The seed in CI: two runs over the same code differ only by what the time allows. With `--minutes` it is random.
 const CI_SEED: u32 = 1;
 
-/// What a single input may take.
+/// The limits of a single input.
 const MAX_INPUT_SECONDS: u64 = 25;
 const MAX_MEMORY_MIB: u64 = 2_048;
 const MAX_INPUT_BYTES: usize = 4_096;

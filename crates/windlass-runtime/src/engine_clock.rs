@@ -23,7 +23,7 @@ const MAX_READING_US: u64 = 1_000;
 /// The number of attempts to read both clocks within that time.
 const MAX_READINGS: u32 = 5;
 
-/// Where an engine reads the time. Tests inject their own.
+/// The source of an engine's time. Tests inject their own.
 pub trait ClockSource: Send + Sync {
     /// Returns the time of the wall clock, which may be set.
     fn wall(&self) -> Timestamp;

@@ -292,7 +292,7 @@ fn described(store: &dyn Store, run: &str, cutoff: Timestamp) -> Result<Option<R
     Ok(next.filter(|tree| tree.number == row.number))
 }
 
-/// What is left of a run that retention has removed, for as long as its id stays known.
+/// The record of a run that retention has removed, for as long as its id stays known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemovedStart {
     /// Name of the definition.

@@ -24,7 +24,7 @@ const RECORD_BYTES: usize = 8 + 16 + 2 * 8 + 32 + 3 * 8 + 4;
 /// A file on its device: two files with the same content differ here.
 pub(crate) type FileIdentity = (u64, u64);
 
-/// What is known apart from the database.
+/// Knowledge about the store that is kept apart from the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HeadRecord {
     /// The random name of the store.

@@ -22,16 +22,16 @@ use crate::wal::find_flipped_bit;
 /// Bits that one repair corrects in the log.
 const MAX_CORRECTIONS: usize = 64;
 
-/// What a repair does and what comes of it; empty lists if there is nothing to repair.
+/// The steps and the result of a repair; empty lists if there is nothing to repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// What is wrong with the files.
+    /// The problems of the files.
     pub problems: Vec<String>,
-    /// What was done, or would be.
+    /// The steps that were taken, or would be.
     pub actions: Vec<String>,
-    /// What the store has afterwards.
+    /// The content of the store afterwards.
     pub saved: Vec<String>,
-    /// What it does not have any more.
+    /// The content that is lost.
     pub lost: Vec<String>,
     /// The folder with the files as they were; `None` after a dry run and if nothing was changed.
     pub copy: Option<PathBuf>,

@@ -24,14 +24,14 @@ pub(crate) struct LogWalk {
     pub has_header: bool,
     /// The length of the file.
     pub bytes: u64,
-    /// Where the last valid commit ends; 0 if there is none.
+    /// The position at which the last valid commit ends; 0 if there is none.
     pub valid_bytes: u64,
     /// The links of the valid commits, in order.
     pub links: Vec<ChainLink>,
     /// The links found behind the valid commits: of commits that were not completed, that are older than the log, or
     /// that follow a damaged frame.
     pub beyond: Vec<ChainLink>,
-    /// Where the first frame begins that is not valid, if frames of this log follow.
+    /// The position of the first frame that is not valid, if frames of this log follow.
     pub broken_at: Option<u64>,
 }
 

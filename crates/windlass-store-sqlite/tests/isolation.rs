@@ -11,7 +11,7 @@ use windlass_store::{
 use windlass_store_sqlite::SqliteStore;
 use windlass_value::Timestamp;
 
-/// What can happen to the row of a run.
+/// The kinds of damage to the row of a run.
 const DAMAGE: &[(&str, &str)] = &[
     ("an unknown status", "UPDATE runs SET status = 'runnimg' WHERE id = 'ill'"),
     ("options that do not match their checksum", "UPDATE runs SET options = x'07' WHERE id = 'ill'"),

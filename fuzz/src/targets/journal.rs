@@ -1,4 +1,4 @@
-//! What the store holds: values, ticks, snapshots, plans, iterations.
+//! The content of a store: values, ticks, snapshots, plans, iterations.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

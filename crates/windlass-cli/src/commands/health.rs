@@ -20,8 +20,8 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum number of bytes of a response that are read.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Asks the server for its health and prints the answer; this needs no token. Exits with 1 if the server is not healthy, also if there is
-/// none.
+/// Asks the server for its health and prints the answer; this needs no token. Exits with 1 if the server is not
+/// healthy, also if there is none.
 pub(crate) fn health(global: &GlobalArgs, args: &HealthArgs) -> Result<CliExit, CliFailure> {
     let unhealthy = |message: String| CliFailure::new(CliExit::Failed, message).code(codes::UNREACHABLE_SERVER);
     let directory = stores::directory(global);

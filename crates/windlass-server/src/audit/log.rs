@@ -91,7 +91,7 @@ pub(super) struct AuditFile {
     end: EndRecord,
 }
 
-/// What the start of a server has found at the end of its log.
+/// The state of the log's end, as the start of a server has found it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct OpenedEnd {
     /// Number of bytes of a torn line that were truncated.

@@ -1,4 +1,4 @@
-//! What the program had answered before the power failed, from what had left it.
+//! The answers that had left the program before the power failed.
 
 use std::collections::BTreeMap;
 

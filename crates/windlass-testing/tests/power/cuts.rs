@@ -28,7 +28,7 @@ pub(crate) trait Scenario {
     fn save(&self, folder: &Path);
 }
 
-/// What the cuts did: without losses nothing would be shown.
+/// Counts of what the cuts did: without losses nothing would be shown.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) cuts: u64,

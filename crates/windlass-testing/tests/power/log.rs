@@ -1,4 +1,4 @@
-//! What the shim has recorded: every change of the disk and everything that left the program, in order.
+//! The records of the shim: every change of the disk and everything that left the program, in order.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a power loss keeps of the changes that were not synced.
+//! The changes that a power loss keeps of those that were not synced.
 
 use std::fmt;
 

@@ -28,7 +28,7 @@ pub(crate) struct Shim {
 pub(crate) struct Recording {
     /// The disk at the beginning.
     pub(crate) start: Image,
-    /// What had left the program before that, in lives before this one.
+    /// The output of the program's lives before this one.
     pub(crate) earlier: Vec<Record>,
     pub(crate) records: Vec<Record>,
     log: Vec<u8>,

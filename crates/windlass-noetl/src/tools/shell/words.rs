@@ -190,7 +190,7 @@ struct ShellOptions {
     reads_input: bool,
     /// A word after the options: the script or its file.
     has_operand: bool,
-    /// That file is the standard input.
+    /// The file is the standard input.
     is_input: bool,
 }
 
